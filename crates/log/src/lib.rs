@@ -1,0 +1,1 @@
+//! Record batches, segments and recovery, over a small Disk trait.

@@ -1,0 +1,1 @@
+//! State machines on a replicated log: the trait, sessions and the key-value store.

@@ -1,0 +1,1 @@
+//! One replica as a value, and the threads and sockets that drive it.

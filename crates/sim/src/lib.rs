@@ -1,0 +1,1 @@
+//! A deterministic world that runs the real replica under faults.

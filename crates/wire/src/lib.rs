@@ -1,0 +1,1 @@
+//! Kafka's messages, byte for byte: a pure codec.
