@@ -1,0 +1,254 @@
+//! What goes into a step and what comes out of it.
+//!
+//! Every input is legal in every state. Effects are to be executed in order; of the writes the caller
+//! promises only two things: they happen in order, and [`Input::Durable`] is true.
+
+use crate::message::{Endpoint, Request, Response};
+use quorate_base::{Epoch, Offset, ReplicaId, Time};
+use std::sync::Arc;
+
+/// Names a request that waits for [`Effect::Reply`]; chosen by the caller, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ticket(pub u64);
+
+/// Names a request that the core sent; chosen by the core, never reused by one [`crate::Quorum`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Call(pub u64);
+
+/// Names a proposal or a read; chosen by the caller, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Token(pub u64);
+
+/// Numbers the writes of a node, in the order in which they must happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct WriteId(pub u64);
+
+/// How a sent request came to have no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// No answer within the request timeout.
+    TimedOut,
+    /// The connection was closed or reset while the answer was awaited.
+    Closed,
+    /// The connection was closed or reset, and connecting again was refused: the process is gone.
+    Refused,
+    /// We dropped the answer ourselves: no room, or its bytes were no valid message.
+    Dropped,
+}
+
+/// What a peer's ApiVersions answer allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// Vote v2: the peer answers pre-votes.
+    pub pre_vote: bool,
+    /// The peer knows our tagged field on Fetch, so read rounds travel both ways.
+    pub rounds: bool,
+}
+
+/// Something happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// Time passed.
+    Wake,
+    /// A peer asks; the answer names the ticket.
+    Request {
+        /// What the answer will name.
+        ticket: Ticket,
+        /// The question.
+        body: Request,
+    },
+    /// A peer answered one of our [`Effect::Send`].
+    Response {
+        /// Which one.
+        call: Call,
+        /// The answer.
+        body: Response,
+    },
+    /// One of our [`Effect::Send`] will have no answer.
+    Lost {
+        /// Which one.
+        call: Call,
+        /// How that is known.
+        how: Loss,
+    },
+    /// A connection told what its peer speaks.
+    Peer {
+        /// The peer.
+        id: ReplicaId,
+        /// What it speaks.
+        speaks: Features,
+    },
+    /// One batch, all that was ready this turn; its bytes stay with the caller.
+    Propose {
+        /// What a refusal or the append will name.
+        token: Token,
+        /// The epoch in which the caller believes to lead.
+        epoch: Epoch,
+        /// How many offsets the batch takes; at least one.
+        records: u32,
+    },
+    /// A read, or an answer that appends nothing: prove leadership from now on.
+    Read {
+        /// What the proof or the refusal will name.
+        token: Token,
+    },
+    /// Every write up to and with `upto` survives a crash.
+    Durable {
+        /// The newest write of the prefix.
+        upto: WriteId,
+    },
+    /// Give up leadership if `epoch` is the current one.
+    Resign {
+        /// The epoch that the caller means.
+        epoch: Epoch,
+    },
+    /// Hand over and stop: [`Effect::Stopped`] follows at the latest at `until`.
+    Shutdown {
+        /// When to stop waiting for a successor.
+        until: Time,
+    },
+}
+
+/// Something must be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Write, in order, and report [`Input::Durable`].
+    Write {
+        /// The number to report.
+        id: WriteId,
+        /// The write.
+        write: Write,
+    },
+    /// Ask a peer; report [`Input::Response`] or [`Input::Lost`].
+    Send {
+        /// The number to report.
+        call: Call,
+        /// Whom.
+        to: Destination,
+        /// What.
+        body: Request,
+    },
+    /// Answer a request. A range of a fetch answer is filled in from the log as it is now.
+    Reply {
+        /// Which request.
+        ticket: Ticket,
+        /// The answer.
+        body: Response,
+    },
+    /// A proposal or a read was not taken. For a proposal nothing was appended.
+    Refuse {
+        /// Which one.
+        token: Token,
+        /// Why.
+        why: Refusal,
+    },
+    /// Leadership was proved: answer from the state at this offset or a later one.
+    ReadAt {
+        /// Which read.
+        token: Token,
+        /// The least end of the state to answer from.
+        offset: Offset,
+    },
+    /// All below is committed: apply up to here (exclusive).
+    Commit {
+        /// The new bound; grows.
+        upto: Offset,
+    },
+    /// The leader or the epoch changed. `leader == self` comes only once all that earlier epochs left
+    /// in the log is committed (the high watermark passed this epoch's start) [R2.8].
+    Lead {
+        /// The epoch.
+        epoch: Epoch,
+        /// Its leader, if known.
+        leader: Option<ReplicaId>,
+    },
+    /// The shutdown that was asked for is complete.
+    Stopped,
+}
+
+/// Where a request goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// A replica and where the core believes that it listens.
+    Replica {
+        /// Its id.
+        id: ReplicaId,
+        /// Its endpoints, from the voter set or from an answer.
+        endpoints: Arc<[Endpoint]>,
+    },
+    /// One of [`crate::Config::bootstrap`], by index.
+    Bootstrap(usize),
+}
+
+/// Why a proposal or a read was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// This node does not lead, or not in that epoch, or it is about to stop.
+    NotLeader {
+        /// Who does, if known.
+        leader: Option<ReplicaId>,
+        /// In which epoch.
+        epoch: Epoch,
+    },
+}
+
+/// A write to the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// Replace the quorum-state file.
+    Election(crate::ElectionState),
+    /// Append to the log.
+    Append {
+        /// First offset.
+        base: Offset,
+        /// One past the last offset.
+        end: Offset,
+        /// The leader epoch that the batches carry (of the last one, when fetched).
+        epoch: Epoch,
+        /// Where the bytes are.
+        source: Source,
+    },
+    /// Cut the log back to this end.
+    Truncate {
+        /// The new end.
+        end: Offset,
+    },
+}
+
+/// Where the bytes of an append are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// With the caller of [`Input::Propose`].
+    Proposed(Token),
+    /// Made by the core; the caller encodes it.
+    Control(ControlRecord),
+    /// In the answer to this call: its batches with offsets in `[base, end)` of the write.
+    Fetched(Call),
+}
+
+/// A record that speaks of the quorum itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlRecord {
+    /// First record of each epoch.
+    LeaderChange {
+        /// The leader.
+        leader: ReplicaId,
+        /// All voters.
+        voters: Vec<quorate_base::ReplicaKey>,
+        /// Those that granted their vote.
+        granting: Vec<quorate_base::ReplicaKey>,
+    },
+}
+
+/// One batch of a fetch answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchMark {
+    /// First offset.
+    pub base: Offset,
+    /// Last offset, inclusive.
+    pub last: Offset,
+    /// The leader epoch it carries.
+    pub epoch: Epoch,
+    /// Whether it holds control records.
+    pub control: bool,
+}

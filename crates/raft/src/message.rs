@@ -1,0 +1,200 @@
+//! What replicas say to each other, without versions, bytes, topics or cluster ids.
+//!
+//! The node translates Kafka's messages into these and back; a check that needs only the wire form
+//! (cluster id, topic, negative numbers) is made there and never reaches the core. Records are marks
+//! here, never bytes.
+
+use crate::effect::BatchMark;
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
+use std::sync::Arc;
+
+/// A place where a replica listens, as the voter set and the answers of its peers name it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Endpoint {
+    /// The listener's name, e.g. `CONTROLLER`.
+    pub listener: String,
+    /// Host name or address; resolved anew at each connect.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// One peer asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// A vote or, with `pre_vote`, a question whether one would be given (KIP-996).
+    Vote(Vote),
+    /// A leader announces itself.
+    BeginQuorumEpoch(BeginQuorumEpoch),
+    /// A leader resigns and names who should stand first.
+    EndQuorumEpoch(EndQuorumEpoch),
+    /// Replication, acknowledgement and discovery in one.
+    Fetch(Fetch),
+}
+
+/// One peer answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Response {
+    /// To [`Request::Vote`].
+    Vote(VoteAnswer),
+    /// To [`Request::BeginQuorumEpoch`].
+    BeginQuorumEpoch(LeaderView),
+    /// To [`Request::EndQuorumEpoch`].
+    EndQuorumEpoch(LeaderView),
+    /// To [`Request::Fetch`].
+    Fetch(FetchAnswer),
+}
+
+/// A candidate's question, or a prospective's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vote {
+    /// The candidate's epoch; a prospective's present one.
+    pub epoch: Epoch,
+    /// Who stands.
+    pub candidate: ReplicaKey,
+    /// Who is asked, when the sender knows the key; `None` from old versions.
+    pub voter: Option<ReplicaKey>,
+    /// End offset and last epoch of the candidate's log.
+    pub last: OffsetEpoch,
+    /// Whether this is only a pre-vote.
+    pub pre_vote: bool,
+}
+
+/// What the answering replica knows of the leadership; part of every answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaderView {
+    /// Why not, or [`ErrorKind::None`].
+    pub error: ErrorKind,
+    /// The sender's epoch.
+    pub epoch: Epoch,
+    /// The leader of `epoch`, if known.
+    pub leader: Option<ReplicaId>,
+    /// Where that leader listens, if known and if the version can say so.
+    pub endpoints: Arc<[Endpoint]>,
+}
+
+/// The answer to a vote request of either kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VoteAnswer {
+    /// The sender's view.
+    pub view: LeaderView,
+    /// Whether the vote was given.
+    pub granted: bool,
+}
+
+/// A new leader's announcement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BeginQuorumEpoch {
+    /// The epoch that began.
+    pub epoch: Epoch,
+    /// Its leader, the sender.
+    pub leader: ReplicaId,
+    /// Who is told, when the sender knows the key.
+    pub voter: Option<ReplicaKey>,
+    /// Where the leader listens.
+    pub endpoints: Arc<[Endpoint]>,
+}
+
+/// A leader's resignation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndQuorumEpoch {
+    /// The epoch that ends.
+    pub epoch: Epoch,
+    /// Its leader, the sender.
+    pub leader: ReplicaId,
+    /// The other voters, most caught up first.
+    pub successors: Vec<ReplicaKey>,
+    /// Where the leader listens.
+    pub endpoints: Arc<[Endpoint]>,
+}
+
+/// A replica asks for records from `from` on and thereby says that all below is durable here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// The fetcher's epoch (`CurrentLeaderEpoch`).
+    pub epoch: Epoch,
+    /// Who fetches; `None` for a client without an id.
+    pub replica: Option<ReplicaKey>,
+    /// The fetcher's end and the epoch of its last record.
+    pub from: OffsetEpoch,
+    /// The high watermark that the fetcher knows (KIP-1166).
+    pub high_watermark: FetchHighWatermark,
+    /// How long the answer may be held back when there is nothing to say.
+    pub max_wait: Span,
+    /// How many bytes of records the answer may carry; at least one batch is sent.
+    pub max_bytes: u32,
+    /// The last read round this replica received from this leader in this epoch; `None` from a
+    /// peer that does not know our tag, `Some(0)` from one that does and has received none [P-reads].
+    pub round: Option<u64>,
+}
+
+/// The high watermark in a fetch request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FetchHighWatermark {
+    /// The version cannot say (before Fetch 18): never a reason to answer early.
+    Unsaid,
+    /// What the fetcher knows, possibly nothing.
+    Known(Option<Offset>),
+}
+
+/// The answer to a fetch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FetchAnswer {
+    /// The sender's view.
+    pub view: LeaderView,
+    /// The leader's high watermark.
+    pub high_watermark: Option<Offset>,
+    /// First offset of the leader's log.
+    pub start: Offset,
+    /// What was found.
+    pub fetched: Fetched,
+    /// The leader's current read round; `None` from a peer that does not know our tag, or to one.
+    pub round: Option<u64>,
+}
+
+/// What a fetch found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fetched {
+    /// Nothing: an error, or no news.
+    Nothing,
+    /// Served: records of this range, as many as `max_bytes` allows; the caller fills in the bytes.
+    Range {
+        /// First offset to send.
+        start: Offset,
+        /// One past the last offset that may be sent.
+        end: Offset,
+        /// How many bytes may be sent, but at least one batch.
+        max_bytes: u32,
+    },
+    /// Received: what the caller found in the bytes, checked (CRC, format, contiguous inside a batch).
+    Batches(Vec<BatchMark>),
+    /// The fetcher's log leaves the leader's: here is the leader's end of that epoch.
+    Diverging(OffsetEpoch),
+    /// The fetcher must start from this snapshot.
+    Snapshot(OffsetEpoch),
+}
+
+/// Kafka's error codes as far as the core gives or understands them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// No error.
+    None,
+    /// The request's epoch is older than the receiver's.
+    FencedLeaderEpoch,
+    /// The request's epoch is newer than the receiver's.
+    UnknownLeaderEpoch,
+    /// The receiver does not lead.
+    NotLeaderOrFollower,
+    /// A field is out of its range.
+    InvalidRequest,
+    /// The request names another voter than the receiver.
+    InvalidVoterKey,
+    /// The leader shuts down.
+    BrokerNotAvailable,
+    /// The peer does not speak this request or this version.
+    UnsupportedVersion,
+    /// The peer belongs to another cluster.
+    InconsistentClusterId,
+    /// Another code that the core only backs off from.
+    Other(i16),
+}
