@@ -1,0 +1,98 @@
+//! A node's settings as values, with Kafka's defaults.
+//!
+//! Reading them from a property file, and saying what is wrong with one, is the work of the crate
+//! `quorate`; what is here has passed that.
+
+use quorate_base::{ReplicaId, Span, Uuid};
+use std::path::PathBuf;
+
+/// A host name or address and a port; the name is resolved anew at each connect.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HostPort {
+    /// Name or address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// One of `controller.quorum.voters`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Voter {
+    /// `node.id` of the voter.
+    pub id: ReplicaId,
+    /// Where its controller listener is.
+    pub at: HostPort,
+}
+
+/// All that a node must know before it starts.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `node.id`; `None` for an observer without one.
+    pub id: Option<ReplicaId>,
+    /// `log.dirs` (the metadata directory): holds `meta.properties`, `.lock` and the partition's folder.
+    pub directory: PathBuf,
+    /// `controller.quorum.voters`.
+    pub voters: Vec<Voter>,
+    /// `controller.quorum.bootstrap.servers`.
+    pub bootstrap: Vec<HostPort>,
+    /// Name of the controller listener, the first of `controller.listener.names`.
+    pub listener: String,
+    /// Where the controller listener binds; port 0 takes a free one.
+    pub bind: HostPort,
+    /// What peers are told; the bound address when `None`.
+    pub advertised: Option<HostPort>,
+    /// Where HTTP binds, told to other nodes' clients in the status; `None` when it is off.
+    pub http: Option<HostPort>,
+    /// The raft partition's topic.
+    pub topic: String,
+    /// The raft partition's topic id.
+    pub topic_id: Uuid,
+    /// `controller.quorum.election.timeout.ms`.
+    pub election_timeout: Span,
+    /// `controller.quorum.fetch.timeout.ms`.
+    pub fetch_timeout: Span,
+    /// `controller.quorum.election.backoff.max.ms`.
+    pub election_backoff_max: Span,
+    /// `controller.quorum.request.timeout.ms`.
+    pub request_timeout: Span,
+    /// `controller.quorum.retry.backoff.ms`.
+    pub retry_backoff: Span,
+    /// `controller.quorum.fetch.max.bytes`.
+    pub fetch_max_bytes: u32,
+    /// `metadata.log.segment.bytes`.
+    pub segment_bytes: u64,
+    /// `socket.request.max.bytes`: a longer frame closes its connection.
+    pub request_max_bytes: u32,
+    /// `quorate.uncommitted.max.bytes`: at this many bytes proposed and not yet committed, client sockets wait.
+    pub uncommitted_max_bytes: u64,
+    /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
+    pub tail_max_bytes: u64,
+}
+
+impl Config {
+    /// Kafka's defaults, for a node whose data lies in `directory` and whose listener binds at `bind`.
+    pub fn new(id: Option<ReplicaId>, directory: PathBuf, voters: Vec<Voter>, bind: HostPort) -> Config {
+        Config {
+            id,
+            directory,
+            voters,
+            bootstrap: Vec::new(),
+            listener: "CONTROLLER".into(),
+            bind,
+            advertised: None,
+            http: None,
+            topic: "__cluster_metadata".into(),
+            topic_id: Uuid::METADATA_TOPIC,
+            election_timeout: Span::ms(1_000),
+            fetch_timeout: Span::ms(2_000),
+            election_backoff_max: Span::ms(1_000),
+            request_timeout: Span::ms(2_000),
+            retry_backoff: Span::ms(20),
+            fetch_max_bytes: 1 << 20,
+            segment_bytes: 1 << 30,
+            request_max_bytes: 100 << 20,
+            uncommitted_max_bytes: 32 << 20,
+            tail_max_bytes: 16 << 20,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! How everything in the process that is not the replica talks to it: HTTP, embedders, the shell.
+//!
+//! A handle can be cloned and sent to any thread. It never blocks the replica: a full queue is an
+//! error for the caller, a caller that goes away costs nothing.
+
+use crate::status::Status;
+use bytes::Bytes;
+use quorate_base::{Offset, Span};
+use quorate_machine::{Machine, Request};
+use std::fmt;
+use tokio::sync::{mpsc, oneshot};
+
+/// How many requests of this process may wait for the replica.
+const QUEUE: usize = 16_384;
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consistency {
+    /// Sees every write that was acknowledged before the read was asked.
+    Linearizable,
+    /// This node's applied state, whatever the leader has by now.
+    Local,
+}
+
+/// What went wrong with a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// No leader answered within the time given; the request had no effect.
+    NoLeader,
+    /// The leader was lost, or time ran out, after the request was passed on: it may or may not take effect.
+    OutcomeUnknown,
+    /// The node or the queue is full; nothing was done.
+    Overloaded,
+    /// The session of the stamp does not exist (any more); the request was not applied by this call.
+    UnknownSession,
+    /// The slot has gone on to a later sequence.
+    StaleSequence,
+    /// The request is larger than a batch may be, in bytes.
+    TooLarge {
+        /// What was asked.
+        bytes: usize,
+        /// What is possible.
+        max: usize,
+    },
+    /// The machine refused the request's form.
+    Invalid(String),
+    /// The node stops.
+    Stopped,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoLeader => f.write_str(
+                "no leader answered in time, nothing was done; check that a majority of the voters runs, then try again",
+            ),
+            Error::OutcomeUnknown => f.write_str(
+                "the leader was lost or time ran out while the request was under way: it may or may not have been applied; read before trying again, or use a session",
+            ),
+            Error::Overloaded => f.write_str("the node has too many requests waiting, nothing was done; try again later"),
+            Error::UnknownSession => {
+                f.write_str("the session does not exist or has expired, nothing was done by this call; open a new one")
+            }
+            Error::StaleSequence => f.write_str(
+                "the session's slot has already seen a later sequence, nothing was done; use a sequence above the last one",
+            ),
+            Error::TooLarge { bytes, max } => {
+                write!(f, "the request has {bytes} bytes, at most {max} are possible, nothing was done")
+            }
+            Error::Invalid(why) => f.write_str(why),
+            Error::Stopped => f.write_str("the node is stopping"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What a write came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The machine's answer; it is committed, or was judged on a committed state.
+    Done(Bytes),
+    /// The machine refused, on a committed state: a condition failed, for instance.
+    Refused(Bytes),
+    /// A session was opened, renewed or closed.
+    Session(Offset),
+}
+
+/// One request to the replica, as it travels through the queue.
+pub enum Ask<M: Machine> {
+    /// Change the state.
+    Write {
+        /// What.
+        request: Request,
+        /// How long the caller waits.
+        patience: Span,
+        /// Where to.
+        answer: oneshot::Sender<Result<Outcome, Error>>,
+    },
+    /// Ask the state.
+    Read {
+        /// What.
+        query: M::Query,
+        /// How fresh.
+        consistency: Consistency,
+        /// How long the caller waits.
+        patience: Span,
+        /// Where to: the reply and the end of the state it was taken from.
+        answer: oneshot::Sender<Result<(M::Reply, Offset), Error>>,
+    },
+    /// Describe yourself.
+    Status(oneshot::Sender<Status>),
+    /// Hand over leadership and stop.
+    Shutdown,
+}
+
+/// A way to one running node of this process.
+pub struct Handle<M: Machine> {
+    asks: mpsc::Sender<Ask<M>>,
+}
+
+impl<M: Machine> Clone for Handle<M> {
+    fn clone(&self) -> Handle<M> {
+        Handle { asks: self.asks.clone() }
+    }
+}
+
+impl<M: Machine> Handle<M> {
+    /// A handle and the queue that it fills.
+    pub fn new() -> (Handle<M>, mpsc::Receiver<Ask<M>>) {
+        let (asks, queue) = mpsc::channel(QUEUE);
+        (Handle { asks }, queue)
+    }
+
+    /// Changes the state; returns once the outcome is committed, or the error that it has none.
+    pub async fn write(&self, request: Request, patience: Span) -> Result<Outcome, Error> {
+        let (answer, outcome) = oneshot::channel();
+        self.ask(Ask::Write { request, patience, answer })?;
+        outcome.await.unwrap_or(Err(Error::OutcomeUnknown))
+    }
+
+    /// Asks the state; returns the reply and the end of the state it was taken from.
+    pub async fn read(
+        &self,
+        query: M::Query,
+        consistency: Consistency,
+        patience: Span,
+    ) -> Result<(M::Reply, Offset), Error> {
+        let (answer, reply) = oneshot::channel();
+        self.ask(Ask::Read { query, consistency, patience, answer })?;
+        reply.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// A picture of the node.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let (answer, status) = oneshot::channel();
+        self.ask(Ask::Status(answer))?;
+        status.await.map_err(|_| Error::Stopped)
+    }
+
+    /// Asks the node to hand over leadership and stop.
+    pub fn shutdown(&self) {
+        // A node that is already gone needs no telling.
+        let _ = self.asks.try_send(Ask::Shutdown);
+    }
+
+    fn ask(&self, ask: Ask<M>) -> Result<(), Error> {
+        self.asks.try_send(ask).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => Error::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => Error::Stopped,
+        })
+    }
+}
