@@ -4,9 +4,8 @@
 //! error for the caller, a caller that goes away costs nothing.
 
 use crate::status::Status;
-use bytes::Bytes;
 use quorate_base::{Offset, Span};
-use quorate_machine::{Machine, Request};
+use quorate_machine::{Answer, Machine, Request};
 use std::fmt;
 use tokio::sync::{mpsc, oneshot};
 
@@ -31,10 +30,6 @@ pub enum Error {
     OutcomeUnknown,
     /// The node or the queue is full; nothing was done.
     Overloaded,
-    /// The session of the stamp does not exist (any more); the request was not applied by this call.
-    UnknownSession,
-    /// The slot has gone on to a later sequence.
-    StaleSequence,
     /// The request is larger than a batch may be, in bytes.
     TooLarge {
         /// What was asked.
@@ -42,8 +37,6 @@ pub enum Error {
         /// What is possible.
         max: usize,
     },
-    /// The machine refused the request's form.
-    Invalid(String),
     /// The node stops.
     Stopped,
 }
@@ -58,33 +51,15 @@ impl fmt::Display for Error {
                 "the leader was lost or time ran out while the request was under way: it may or may not have been applied; read before trying again, or use a session",
             ),
             Error::Overloaded => f.write_str("the node has too many requests waiting, nothing was done; try again later"),
-            Error::UnknownSession => {
-                f.write_str("the session does not exist or has expired, nothing was done by this call; open a new one")
-            }
-            Error::StaleSequence => f.write_str(
-                "the session's slot has already seen a later sequence, nothing was done; use a sequence above the last one",
-            ),
             Error::TooLarge { bytes, max } => {
                 write!(f, "the request has {bytes} bytes, at most {max} are possible, nothing was done")
             }
-            Error::Invalid(why) => f.write_str(why),
             Error::Stopped => f.write_str("the node is stopping"),
         }
     }
 }
 
 impl std::error::Error for Error {}
-
-/// What a write came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The machine's answer; it is committed, or was judged on a committed state.
-    Done(Bytes),
-    /// The machine refused, on a committed state: a condition failed, for instance.
-    Refused(Bytes),
-    /// A session was opened, renewed or closed.
-    Session(Offset),
-}
 
 /// One request to the replica, as it travels through the queue.
 pub enum Ask<M: Machine> {
@@ -95,7 +70,7 @@ pub enum Ask<M: Machine> {
         /// How long the caller waits.
         patience: Span,
         /// Where to.
-        answer: oneshot::Sender<Result<Outcome, Error>>,
+        answer: oneshot::Sender<Result<Answer, Error>>,
     },
     /// Ask the state.
     Read {
@@ -132,11 +107,12 @@ impl<M: Machine> Handle<M> {
         (Handle { asks }, queue)
     }
 
-    /// Changes the state; returns once the outcome is committed, or the error that it has none.
-    pub async fn write(&self, request: Request, patience: Span) -> Result<Outcome, Error> {
-        let (answer, outcome) = oneshot::channel();
+    /// Changes the state. Returns the machine's answer, which is committed or was judged on a committed
+    /// state; an error says whether the request may have taken effect all the same.
+    pub async fn write(&self, request: Request, patience: Span) -> Result<Answer, Error> {
+        let (answer, decided) = oneshot::channel();
         self.ask(Ask::Write { request, patience, answer })?;
-        outcome.await.unwrap_or(Err(Error::OutcomeUnknown))
+        decided.await.unwrap_or(Err(Error::OutcomeUnknown))
     }
 
     /// Asks the state; returns the reply and the end of the state it was taken from.

@@ -1,0 +1,102 @@
+//! What a replica asks of whoever drives it, and the names that the two use.
+//!
+//! Plain values: the runtime turns them into sockets and threads, the simulator into events.
+
+use crate::config::HostPort;
+use crate::handle::Error;
+use quorate_machine::Answer;
+use quorate_base::Offset;
+use quorate_log::{ColdRead, Job};
+use quorate_raft::WriteId;
+use quorate_wire::Frame;
+
+/// A connection, accepted or made; chosen by the driver, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ConnId(pub u64);
+
+/// A way to a peer that the replica wants to be connected; lives as long as the replica.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkId(pub u32);
+
+/// A waiting caller in this process; chosen by the driver, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ClientId(pub u64);
+
+/// A read of records that are no longer in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ReadId(pub u64);
+
+/// Why a connection could not be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectError {
+    /// Nobody listens there: the peer's process is gone.
+    Refused,
+    /// No answer, no route, no such name.
+    Unreachable,
+}
+
+/// Something the driver must do. `R` is the machine's reply to a query.
+#[derive(Debug)]
+pub enum Out<R> {
+    /// Send these bytes. The order of frames on one connection is the order here.
+    Frame {
+        /// Where.
+        conn: ConnId,
+        /// What, its length prefix included.
+        frame: Frame,
+    },
+    /// Connect, and report with `on_connect`.
+    Connect {
+        /// What to report.
+        link: LinkId,
+        /// Where to; the name is to be resolved now.
+        to: HostPort,
+    },
+    /// Read no more from this connection: what it asked for is not yet done.
+    Pause {
+        /// Which.
+        conn: ConnId,
+    },
+    /// Read from it again.
+    Resume {
+        /// Which.
+        conn: ConnId,
+    },
+    /// Close; `on_closed` is not to be called for it.
+    Close {
+        /// Which.
+        conn: ConnId,
+        /// Why, for one log line.
+        why: String,
+    },
+    /// Do this on the log lane, in order, and report the newest one that is durable.
+    Disk {
+        /// The number to report.
+        id: WriteId,
+        /// What to do.
+        job: Job,
+    },
+    /// Read from the disk and report with `on_read`.
+    Read {
+        /// What to report.
+        id: ReadId,
+        /// What to read.
+        read: ColdRead,
+    },
+    /// A caller's write is decided.
+    Answer {
+        /// Whose.
+        client: ClientId,
+        /// How.
+        answer: Result<Answer, Error>,
+    },
+    /// A caller's read is answered, from the state with this end.
+    Reply {
+        /// Whose.
+        client: ClientId,
+        /// With what.
+        reply: Result<(R, Offset), Error>,
+    },
+    /// Leadership is handed over as far as it will be: stop.
+    Stopped,
+}
