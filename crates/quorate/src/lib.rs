@@ -1,1 +1,3 @@
 //! Quorate.
+pub mod properties;
+pub mod settings;

@@ -1,0 +1,304 @@
+//! From Kafka's property names to a node's [`Config`]: every problem of a file in one go.
+//!
+//! The rule for names: ours are read, those that a Kafka node would know are passed over with one
+//! note, all others are an error with the nearest name. Nothing here touches a file or the network.
+
+mod names;
+pub mod table;
+mod values;
+
+use crate::properties;
+use quorate_base::{ReplicaId, Span};
+use quorate_node::config::{Config, HostPort, Voter};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use table::Setting;
+use values::{Given, Listener, Values};
+
+/// What a file said, ready to start a node with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// For [`Node::open`](quorate_node::config::Config).
+    pub config: Config,
+    /// What an operator should hear, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Where a value stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Origin {
+    /// A line of the file; the first is 1.
+    Line(u32),
+    /// The command line.
+    Override,
+    /// The value is missing.
+    Nowhere,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Line(line) => write!(f, "line {line}"),
+            Origin::Override => f.write_str("--override"),
+            Origin::Nowhere => f.write_str("missing"),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Where.
+    pub origin: Origin,
+    /// Which setting.
+    pub key: String,
+    /// Its value, if it has one.
+    pub value: Option<String>,
+    /// What is wrong with it and what would be right.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.key)?;
+        if let Some(value) = &self.value {
+            write!(f, "={value}")?;
+        }
+        match self.key.is_empty() && self.value.is_none() {
+            true => f.write_str(&self.what),
+            false => write!(f, ": {}", self.what),
+        }
+    }
+}
+
+/// Reads a file's text; `overrides` are keys and values that win over it.
+///
+/// # Errors
+/// Everything that is wrong, in the order of the file.
+pub fn read(text: &str, overrides: &[(String, String)]) -> Result<Settings, Vec<Problem>> {
+    let mut notes = Vec::new();
+    let given = gather(text, overrides, &mut notes)?;
+    let mut values = Values { given, problems: Vec::new() };
+    judge_names(&mut values, &mut notes);
+    let config = build(&mut values, &mut notes);
+    if values.problems.is_empty() {
+        return Ok(Settings { config, notes });
+    }
+    values.problems.sort_by_key(|problem| problem.origin);
+    Err(values.problems)
+}
+
+/// The last value of each key wins, as in Java, but not in silence.
+fn gather(
+    text: &str,
+    overrides: &[(String, String)],
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, Given>, Vec<Problem>> {
+    let entries = properties::parse(text).map_err(|bad| {
+        let problem = |escape: properties::BadEscape| Problem {
+            origin: Origin::Line(escape.line),
+            key: String::new(),
+            value: None,
+            what: "four hexadecimal digits must follow \\u".into(),
+        };
+        bad.into_iter().map(problem).collect::<Vec<_>>()
+    })?;
+    let mut given: BTreeMap<String, Given> = BTreeMap::new();
+    for properties::Entry { key, value, line } in entries {
+        let origin = Origin::Line(line);
+        if let Some(earlier) = given.insert(key.clone(), Given { value, origin }) {
+            notes.push(format!(
+                "{key} is set at {} and again at {origin}; the last one counts",
+                earlier.origin
+            ));
+        }
+    }
+    for (key, value) in overrides {
+        given.insert(key.clone(), Given { value: value.clone(), origin: Origin::Override });
+    }
+    Ok(given)
+}
+
+fn judge_names(values: &mut Values, notes: &mut Vec<String>) {
+    let mut passed_over = Vec::new();
+    for (key, given) in &values.given {
+        if table::ALL.iter().any(|setting| setting.name == key) {
+            continue;
+        }
+        if names::is_kafkas(key) {
+            passed_over.push(key.as_str());
+            continue;
+        }
+        let what = match names::nearest(key) {
+            Some(near) => format!("there is no such setting; did you mean {near}?"),
+            None => "there is no such setting; `quorate run --help-config` lists them all".into(),
+        };
+        let (key, value) = (key.clone(), Some(given.value.clone()));
+        values.problems.push(Problem { origin: given.origin, key, value, what });
+    }
+    if !passed_over.is_empty() {
+        notes.push(format!(
+            "Kafka's settings that Quorate does not use, ignored: {}",
+            passed_over.join(", ")
+        ));
+    }
+    if passed_over.contains(&"authorizer.class.name") {
+        notes.push(
+            "authorizer.class.name is NOT enforced: this node lets everyone in who can connect"
+                .into(),
+        );
+    }
+}
+
+fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
+    roles(values);
+    values.word(&table::MACHINE);
+    let id = ReplicaId(values.number32(&table::NODE_ID));
+    let directory = directory(values);
+    let listener = values.list(&table::LISTENER_NAMES).first().cloned().unwrap_or_default();
+    let bind = bind(values, &listener, notes);
+    let voters = values.voters(&table::VOTERS);
+    let bootstrap = values.servers(&table::BOOTSTRAP);
+    membership(values, id, &bind, &voters, &bootstrap, notes);
+    Config {
+        bootstrap,
+        advertised: advertised(values, &listener, id, &bind, &voters),
+        http: values.server(&table::HTTP),
+        election_timeout: span(values, &table::ELECTION_TIMEOUT),
+        fetch_timeout: span(values, &table::FETCH_TIMEOUT),
+        election_backoff_max: span(values, &table::ELECTION_BACKOFF),
+        request_timeout: span(values, &table::REQUEST_TIMEOUT),
+        retry_backoff: span(values, &table::RETRY_BACKOFF),
+        fetch_max_bytes: values.number32(&table::FETCH_MAX_BYTES),
+        segment_bytes: values.number(&table::SEGMENT_BYTES),
+        request_max_bytes: values.number32(&table::REQUEST_MAX_BYTES),
+        uncommitted_max_bytes: values.number(&table::UNCOMMITTED_MAX_BYTES),
+        tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),
+        listener,
+        ..Config::new(Some(id), directory, voters, bind)
+    }
+}
+
+fn span(values: &mut Values, setting: &Setting) -> Span {
+    Span::ms(values.number(setting))
+}
+
+fn roles(values: &mut Values) {
+    match values.list(&table::ROLES).iter().any(|role| role == "broker") {
+        true => values.wrong(
+            &table::ROLES,
+            "must be controller: a broker is Kafka's own process; run it with a file of its own",
+        ),
+        false => values.word(&table::ROLES),
+    }
+}
+
+/// Kafka's order: metadata.log.dir, else the first of log.dirs, else the first of log.dir.
+fn directory(values: &mut Values) -> PathBuf {
+    let single = values.text(&table::METADATA_DIR).map(str::to_owned);
+    let several = || {
+        let lists = [&table::LOG_DIRS, &table::LOG_DIR].map(|setting| values.list(setting));
+        lists.into_iter().flatten().next()
+    };
+    let directory = single.or_else(several);
+    if directory.is_none() {
+        values.wrong(&table::LOG_DIRS, "is needed: the directory where this node keeps its data");
+    }
+    directory.unwrap_or_default().into()
+}
+
+fn bind(values: &mut Values, name: &str, notes: &mut Vec<String>) -> HostPort {
+    let known = values.problems.len();
+    let listeners = values.listeners(&table::LISTENERS);
+    let found = listeners.iter().find(|listener| listener.name == name);
+    if found.is_none() && values.problems.len() == known {
+        let why = match listeners.is_empty() {
+            true => format!("is needed: where this node listens, such as {name}://127.0.0.1:9093"),
+            false => {
+                format!("must hold the listener {name}, the first of controller.listener.names")
+            }
+        };
+        values.wrong(&table::LISTENERS, why);
+    }
+    let unused = listeners.iter().filter(|listener| listener.name != name);
+    let unused: Vec<&str> = unused.map(|listener| listener.name.as_str()).collect();
+    if !unused.is_empty() {
+        notes.push(format!("listeners that Quorate does not open: {}", unused.join(", ")));
+    }
+    plaintext_only(values, name);
+    let mut at =
+        found.map_or(HostPort { host: String::new(), port: 0 }, |listener| listener.at.clone());
+    if at.host.is_empty() {
+        at.host = "0.0.0.0".into();
+    }
+    at
+}
+
+/// Serving in the clear where the file asks for TLS would be worse than not to start.
+fn plaintext_only(values: &mut Values, name: &str) {
+    let mapped = values.list(&table::PROTOCOLS);
+    let mapped = mapped.iter().filter_map(|part| part.split_once(':'));
+    let protocol =
+        mapped.filter(|(listener, _)| *listener == name).map(|(_, protocol)| protocol).last();
+    let implied = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"].contains(&name).then_some(name);
+    if let Some(protocol) = protocol.or(implied).filter(|protocol| *protocol != "PLAINTEXT") {
+        let why = format!("{name} must be PLAINTEXT: {protocol} does not work yet");
+        values.wrong(&table::PROTOCOLS, why);
+    }
+}
+
+fn advertised(
+    values: &mut Values,
+    name: &str,
+    id: ReplicaId,
+    bind: &HostPort,
+    voters: &[Voter],
+) -> Option<HostPort> {
+    let listeners: Vec<Listener> = values.listeners(&table::ADVERTISED);
+    if let Some(listener) = listeners.into_iter().find(|listener| listener.name == name) {
+        if let Some(why) = values::unreachable(&listener.at) {
+            values.wrong(&table::ADVERTISED, format!("'{name}' {why}"));
+        }
+        return Some(listener.at);
+    }
+    // Bound to every interface, a node knows itself only by the name that the voter list gives it.
+    let every = values::unreachable(bind).is_some();
+    voters.iter().find(|voter| every && voter.id == id).map(|voter| voter.at.clone())
+}
+
+fn membership(
+    values: &mut Values,
+    id: ReplicaId,
+    bind: &HostPort,
+    voters: &[Voter],
+    bootstrap: &[HostPort],
+    notes: &mut Vec<String>,
+) {
+    let tried = values.text(&table::VOTERS).is_some() || values.text(&table::BOOTSTRAP).is_some();
+    if !tried {
+        let why = "is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093";
+        values.wrong(&table::VOTERS, why);
+    }
+    let own = voters.iter().find(|voter| voter.id == id);
+    if own.is_none() && !(voters.is_empty() && bootstrap.is_empty()) {
+        notes.push(format!(
+            "node {id} is not among the voters: it observes, and can not be elected"
+        ));
+    }
+    if let Some(own) = own.filter(|own| bind.port != 0 && own.at.port != bind.port) {
+        notes.push(format!(
+            "the voters say that node {id} listens on port {}, its listener says {}: right only if something \
+             between them translates",
+            own.at.port, bind.port
+        ));
+    }
+    if let count @ (2 | 4 | 6 | 8) = voters.len() {
+        notes.push(format!(
+            "{count} voters survive the loss of {}, no more than {} would, and need one more to agree: \
+             use an odd number",
+            count / 2 - 1,
+            count - 1
+        ));
+    }
+}

@@ -1,0 +1,264 @@
+//! Every setting that Quorate reads, once: name, form, default and a line that explains it.
+//!
+//! `quorate run --help-config` prints this table and `settings` reads files by it, so a setting that
+//! is not here does not exist. Names and defaults are Kafka's; our own begin with `quorate.`.
+
+use std::fmt;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// The name in the file.
+    pub name: &'static str,
+    /// What a value must look like.
+    pub form: Form,
+    /// The value when the file has none; `None` where there is no sensible one.
+    pub default: Option<&'static str>,
+    /// What it is for, in one line.
+    pub meaning: &'static str,
+}
+
+/// What a value must look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A whole number in a range, both ends allowed.
+    Number {
+        /// The smallest allowed.
+        least: u64,
+        /// The largest allowed.
+        most: u64,
+    },
+    /// A directory, or several with commas between.
+    Directories,
+    /// One directory.
+    Directory,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Names with commas between.
+    Names,
+    /// `NAME://HOST:PORT`, several with commas between.
+    Listeners,
+    /// `NAME:PROTOCOL`, several with commas between.
+    Protocols,
+    /// `ID@HOST:PORT`, several with commas between.
+    Voters,
+    /// `HOST:PORT`, several with commas between.
+    Servers,
+    /// `HOST:PORT`.
+    Server,
+}
+
+/// What is allowed, in words that complete "must be …".
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Form::Number { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Form::Directories => f.write_str("a directory, or several with commas between"),
+            Form::Directory => f.write_str("a directory"),
+            Form::Word([word]) => write!(f, "{word}"),
+            Form::Word(words) => write!(f, "one of {}", words.join(", ")),
+            Form::Names => f.write_str("a name, or several with commas between"),
+            Form::Listeners => f.write_str("NAME://HOST:PORT, or several with commas between"),
+            Form::Protocols => f.write_str("NAME:PROTOCOL, or several with commas between"),
+            Form::Voters => f.write_str("ID@HOST:PORT, or several with commas between"),
+            Form::Servers => f.write_str("HOST:PORT, or several with commas between"),
+            Form::Server => f.write_str("HOST:PORT"),
+        }
+    }
+}
+
+const INT_MAX: u64 = i32::MAX as u64;
+
+const fn number(least: u64, most: u64) -> Form {
+    Form::Number { least, most }
+}
+
+const fn setting(
+    name: &'static str,
+    form: Form,
+    default: Option<&'static str>,
+    meaning: &'static str,
+) -> Setting {
+    Setting { name, form, default, meaning }
+}
+
+/// `node.id`.
+pub static NODE_ID: Setting =
+    setting("node.id", number(0, INT_MAX), None, "The number of this node, unique in the cluster.");
+/// `process.roles`.
+pub static ROLES: Setting = setting(
+    "process.roles",
+    Form::Word(&["controller"]),
+    Some("controller"),
+    "What this process is. Brokers are Kafka's own and run beside it.",
+);
+/// `metadata.log.dir`.
+pub static METADATA_DIR: Setting = setting(
+    "metadata.log.dir",
+    Form::Directory,
+    None,
+    "Where this node keeps its data; the first of log.dirs when it is not set.",
+);
+/// `log.dirs`.
+pub static LOG_DIRS: Setting =
+    setting("log.dirs", Form::Directories, None, "Where Kafka keeps data; see metadata.log.dir.");
+/// `log.dir`.
+pub static LOG_DIR: Setting = setting(
+    "log.dir",
+    Form::Directories,
+    None,
+    "The older name of log.dirs, used when that is not set.",
+);
+/// `listeners`.
+pub static LISTENERS: Setting = setting(
+    "listeners",
+    Form::Listeners,
+    None,
+    "Where this node listens for the other nodes. No host means all interfaces; port 0 takes a free one.",
+);
+/// `advertised.listeners`.
+pub static ADVERTISED: Setting = setting(
+    "advertised.listeners",
+    Form::Listeners,
+    None,
+    "The address that others are told, where it is not that of listeners.",
+);
+/// `controller.listener.names`.
+pub static LISTENER_NAMES: Setting = setting(
+    "controller.listener.names",
+    Form::Names,
+    Some("CONTROLLER"),
+    "Which of the listeners the quorum uses: the first name here.",
+);
+/// `listener.security.protocol.map`.
+pub static PROTOCOLS: Setting = setting(
+    "listener.security.protocol.map",
+    Form::Protocols,
+    None,
+    "The protocol of each listener. Only PLAINTEXT works so far.",
+);
+/// `controller.quorum.voters`.
+pub static VOTERS: Setting = setting(
+    "controller.quorum.voters",
+    Form::Voters,
+    None,
+    "The nodes that vote, the same list on every node. A node that is not in it only observes.",
+);
+/// `controller.quorum.bootstrap.servers`.
+pub static BOOTSTRAP: Setting = setting(
+    "controller.quorum.bootstrap.servers",
+    Form::Servers,
+    None,
+    "Nodes to ask for the leader, for a node that knows no voters.",
+);
+/// `controller.quorum.election.timeout.ms`.
+pub static ELECTION_TIMEOUT: Setting = setting(
+    "controller.quorum.election.timeout.ms",
+    number(1, INT_MAX),
+    Some("1000"),
+    "How long a candidate waits for votes; up to twice that, at random.",
+);
+/// `controller.quorum.fetch.timeout.ms`.
+pub static FETCH_TIMEOUT: Setting = setting(
+    "controller.quorum.fetch.timeout.ms",
+    number(1, INT_MAX),
+    Some("2000"),
+    "How long a follower does without an answer of the leader before it stands for election.",
+);
+/// `controller.quorum.election.backoff.max.ms`.
+pub static ELECTION_BACKOFF: Setting = setting(
+    "controller.quorum.election.backoff.max.ms",
+    number(0, INT_MAX),
+    Some("1000"),
+    "The longest pause before the next election.",
+);
+/// `controller.quorum.request.timeout.ms`.
+pub static REQUEST_TIMEOUT: Setting = setting(
+    "controller.quorum.request.timeout.ms",
+    number(1, INT_MAX),
+    Some("2000"),
+    "How long an answer of another node may take.",
+);
+/// `controller.quorum.retry.backoff.ms`.
+pub static RETRY_BACKOFF: Setting = setting(
+    "controller.quorum.retry.backoff.ms",
+    number(0, INT_MAX),
+    Some("20"),
+    "The pause before a failed request to another node is sent again.",
+);
+/// `controller.quorum.fetch.max.bytes`.
+pub static FETCH_MAX_BYTES: Setting = setting(
+    "controller.quorum.fetch.max.bytes",
+    number(1, INT_MAX),
+    Some("1048576"),
+    "How much a follower asks for at once; a larger batch still comes whole.",
+);
+/// `metadata.log.segment.bytes`.
+pub static SEGMENT_BYTES: Setting = setting(
+    "metadata.log.segment.bytes",
+    number(8 << 20, INT_MAX),
+    Some("1073741824"),
+    "The size at which the log begins a new file.",
+);
+/// `socket.request.max.bytes`.
+pub static REQUEST_MAX_BYTES: Setting = setting(
+    "socket.request.max.bytes",
+    number(1, INT_MAX),
+    Some("104857600"),
+    "A longer request closes its connection.",
+);
+/// `quorate.machine`.
+pub static MACHINE: Setting = setting(
+    "quorate.machine",
+    Form::Word(&["kv"]),
+    Some("kv"),
+    "What the log is applied to: kv is a versioned key-value store.",
+);
+/// `quorate.http.listen`.
+pub static HTTP: Setting = setting(
+    "quorate.http.listen",
+    Form::Server,
+    None,
+    "Where this node serves HTTP. Not set, or empty: nowhere.",
+);
+/// `quorate.uncommitted.max.bytes`.
+pub static UNCOMMITTED_MAX_BYTES: Setting = setting(
+    "quorate.uncommitted.max.bytes",
+    number(1 << 20, 1 << 40),
+    Some("33554432"),
+    "With this much proposed and not yet committed, clients are made to wait.",
+);
+/// `quorate.tail.max.bytes`.
+pub static TAIL_MAX_BYTES: Setting = setting(
+    "quorate.tail.max.bytes",
+    number(1 << 20, 1 << 40),
+    Some("16777216"),
+    "How much of the log's end is kept in memory.",
+);
+
+/// All of them, in the order in which they are explained.
+pub static ALL: [&Setting; 23] = [
+    &NODE_ID,
+    &ROLES,
+    &METADATA_DIR,
+    &LOG_DIRS,
+    &LOG_DIR,
+    &LISTENERS,
+    &ADVERTISED,
+    &LISTENER_NAMES,
+    &PROTOCOLS,
+    &VOTERS,
+    &BOOTSTRAP,
+    &ELECTION_TIMEOUT,
+    &FETCH_TIMEOUT,
+    &ELECTION_BACKOFF,
+    &REQUEST_TIMEOUT,
+    &RETRY_BACKOFF,
+    &FETCH_MAX_BYTES,
+    &SEGMENT_BYTES,
+    &REQUEST_MAX_BYTES,
+    &MACHINE,
+    &HTTP,
+    &UNCOMMITTED_MAX_BYTES,
+    &TAIL_MAX_BYTES,
+];

@@ -1,0 +1,205 @@
+//! What an operator is told about a property file: each text against the exact words.
+
+use quorate::settings::{self, Settings};
+use quorate_base::{ReplicaId, Span};
+
+const GOOD: &str = "\
+node.id=1
+process.roles=controller
+log.dirs=/var/lib/quorate,/other
+listeners=CONTROLLER://:9093
+controller.quorum.voters=1@a:9093,2@b:9093,3@[::1]:9093
+";
+
+fn read(text: &str, overrides: &[&str]) -> Result<Settings, String> {
+    let split =
+        |pair: &&str| pair.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())).expect("k=v");
+    let overrides: Vec<_> = overrides.iter().map(split).collect();
+    settings::read(text, &overrides)
+        .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n")).collect())
+}
+
+/// The good file with `lines` after it gives exactly these problems.
+fn check_problems(lines: &str, expect: &str) {
+    let text = format!("{GOOD}{lines}");
+    assert_eq!(read(&text, &[]).map(|settings| settings.notes), Err(expect.to_owned()), "{lines}");
+}
+
+/// The good file with `lines` after it is taken, with exactly these notes.
+fn check_notes(lines: &str, expect: &[&str]) {
+    let settings = read(&format!("{GOOD}{lines}"), &[]).expect(lines);
+    assert_eq!(settings.notes, expect, "{lines}");
+}
+
+#[test]
+fn a_minimal_file_has_kafkas_defaults() {
+    let settings = read(GOOD, &[]).expect("good");
+    assert_eq!(settings.notes, [""; 0]);
+    let config = settings.config;
+    assert_eq!(config.id, Some(ReplicaId(1)));
+    assert_eq!(config.directory.to_str(), Some("/var/lib/quorate"));
+    assert_eq!((config.bind.host.as_str(), config.bind.port), ("0.0.0.0", 9093));
+    assert_eq!(
+        config.advertised.map(|at| at.host).as_deref(),
+        Some("a"),
+        "what the voters call it"
+    );
+    assert_eq!(config.voters[2].at.host, "::1");
+    assert_eq!(config.listener, "CONTROLLER");
+    assert_eq!(config.http, None);
+    let expect = quorate_node::config::Config::new(None, "".into(), Vec::new(), config.bind);
+    assert_eq!(config.election_timeout, expect.election_timeout);
+    assert_eq!(config.fetch_timeout, expect.fetch_timeout);
+    assert_eq!(config.election_backoff_max, expect.election_backoff_max);
+    assert_eq!(config.request_timeout, expect.request_timeout);
+    assert_eq!(config.retry_backoff, expect.retry_backoff);
+    assert_eq!(config.fetch_max_bytes, expect.fetch_max_bytes);
+    assert_eq!(config.segment_bytes, expect.segment_bytes);
+    assert_eq!(config.request_max_bytes, expect.request_max_bytes);
+    assert_eq!(config.uncommitted_max_bytes, expect.uncommitted_max_bytes);
+    assert_eq!(config.tail_max_bytes, expect.tail_max_bytes);
+}
+
+#[test]
+fn every_setting_reaches_the_node() {
+    let text = format!(
+        "{GOOD}metadata.log.dir = /meta\nadvertised.listeners=CONTROLLER://x:1\n\
+         controller.quorum.election.timeout.ms=11\ncontroller.quorum.fetch.timeout.ms=12\n\
+         controller.quorum.election.backoff.max.ms=13\ncontroller.quorum.request.timeout.ms=14\n\
+         controller.quorum.retry.backoff.ms=15\ncontroller.quorum.fetch.max.bytes=16\n\
+         metadata.log.segment.bytes=8388608\nsocket.request.max.bytes=18\n\
+         quorate.http.listen=127.0.0.1:0\nquorate.uncommitted.max.bytes=1048576\n\
+         quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n"
+    );
+    let config = read(&text, &["node.id=3"]).expect("good").config;
+    assert_eq!(config.id, Some(ReplicaId(3)), "an override wins");
+    assert_eq!(config.directory.to_str(), Some("/meta"));
+    assert_eq!(config.advertised.map(|at| at.port), Some(1));
+    assert_eq!(config.election_timeout, Span::ms(11));
+    assert_eq!(config.fetch_timeout, Span::ms(12));
+    assert_eq!(config.election_backoff_max, Span::ms(13));
+    assert_eq!(config.request_timeout, Span::ms(14));
+    assert_eq!(config.retry_backoff, Span::ms(15));
+    assert_eq!(config.fetch_max_bytes, 16);
+    assert_eq!(config.segment_bytes, 8_388_608);
+    assert_eq!(config.request_max_bytes, 18);
+    assert_eq!(config.http.map(|at| at.host).as_deref(), Some("127.0.0.1"));
+    assert_eq!(config.uncommitted_max_bytes, 1_048_576);
+    assert_eq!(config.tail_max_bytes, 1_048_577);
+    assert_eq!(config.bootstrap.len(), 2);
+}
+
+#[test]
+fn an_empty_file_is_told_all_that_it_needs() {
+    let expect = "\
+missing: node.id: is needed: a whole number from 0 to 2147483647
+missing: log.dirs: is needed: the directory where this node keeps its data
+missing: listeners: is needed: where this node listens, such as CONTROLLER://127.0.0.1:9093
+missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093
+";
+    assert_eq!(read("# nothing\n", &[]).map(|settings| settings.notes), Err(expect.to_owned()));
+}
+
+#[test]
+fn all_problems_are_named_at_once_with_their_lines() {
+    check_problems(
+        "node.id=-1\n\nsocket.request.max.bytes=many\nnode.di=2\nprocess.roles=broker,controller\nquorate.machine=sql\n",
+        "\
+line 6: node.id=-1: must be a whole number from 0 to 2147483647
+line 8: socket.request.max.bytes=many: must be a whole number from 1 to 2147483647
+line 9: node.di=2: there is no such setting; did you mean node.id?
+line 10: process.roles=broker,controller: must be controller: a broker is Kafka's own process; run it with a file of its own
+line 11: quorate.machine=sql: must be kv
+",
+    );
+}
+
+#[test]
+fn an_override_is_named_as_one() {
+    assert_eq!(
+        read(GOOD, &["node.id=x", "colour=red"]).map(|settings| settings.notes),
+        Err("\
+--override: colour=red: there is no such setting; `quorate run --help-config` lists them all
+--override: node.id=x: must be a whole number from 0 to 2147483647
+"
+        .to_owned())
+    );
+}
+
+#[test]
+fn voters_must_be_different_and_reachable() {
+    check_problems(
+        "controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7\n",
+        "\
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: has two voters with the id 1
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: has the voters 1 and 2 at one address
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: '3@0.0.0.0:1' names every interface of the machine, which others cannot connect to: write the host name or address that they reach it by
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: '4@:1' names every interface of the machine, which others cannot connect to: write the host name or address that they reach it by
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: '5@e:0' has port 0, which others cannot connect to: write the port it listens on
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: 'six@f:1' must be ID@HOST:PORT
+line 6: controller.quorum.voters=1@a:1,1@b:1,2@a:1,3@0.0.0.0:1,4@:1,5@e:0,six@f:1,7: '7' must be ID@HOST:PORT
+",
+    );
+}
+
+#[test]
+fn the_controller_listener_must_be_there_and_in_the_clear() {
+    check_problems(
+        "listeners=PLAINTEXT://:9092\n",
+        "line 6: listeners=PLAINTEXT://:9092: must hold the listener CONTROLLER, the first of controller.listener.names\n",
+    );
+    check_problems(
+        "listeners=CONTROLLER:9093\n",
+        "line 6: listeners=CONTROLLER:9093: 'CONTROLLER:9093' must be NAME://HOST:PORT\n",
+    );
+    check_problems(
+        "listener.security.protocol.map=CONTROLLER:SSL\n",
+        "line 6: listener.security.protocol.map=CONTROLLER:SSL: CONTROLLER must be PLAINTEXT: SSL does not work yet\n",
+    );
+    check_problems(
+        "advertised.listeners=CONTROLLER://0.0.0.0:1\n",
+        "line 6: advertised.listeners=CONTROLLER://0.0.0.0:1: 'CONTROLLER' names every interface of the machine, which others cannot connect to: write the host name or address that they reach it by\n",
+    );
+    check_problems(
+        "quorate.http.listen=8080\n",
+        "line 6: quorate.http.listen=8080: must be HOST:PORT\n",
+    );
+}
+
+#[test]
+fn a_broken_escape_is_no_property_file() {
+    check_problems("a=\\u12\n", "line 6: four hexadecimal digits must follow \\u\n");
+}
+
+#[test]
+fn what_works_but_deserves_a_word() {
+    check_notes("", &[]);
+    check_notes(
+        "num.io.threads=8\nssl.keystore.location=/k\nlistener.name.controller.ssl.key.password=x\n",
+        &[
+            "Kafka's settings that Quorate does not use, ignored: listener.name.controller.ssl.key.password, num.io.threads, ssl.keystore.location",
+        ],
+    );
+    check_notes(
+        "authorizer.class.name=A\n",
+        &[
+            "Kafka's settings that Quorate does not use, ignored: authorizer.class.name",
+            "authorizer.class.name is NOT enforced: this node lets everyone in who can connect",
+        ],
+    );
+    check_notes(
+        "node.id=9\n",
+        &[
+            "node.id is set at line 1 and again at line 6; the last one counts",
+            "node 9 is not among the voters: it observes, and can not be elected",
+        ],
+    );
+    check_notes(
+        "controller.quorum.voters=1@a:9094,2@b:9093\n",
+        &[
+            "controller.quorum.voters is set at line 5 and again at line 6; the last one counts",
+            "the voters say that node 1 listens on port 9094, its listener says 9093: right only if something between them translates",
+            "2 voters survive the loss of 0, no more than 1 would, and need one more to agree: use an odd number",
+        ],
+    );
+}
