@@ -1,1 +1,41 @@
 //! Kafka's messages, byte for byte: a pure codec.
+//!
+//! Each message is a plain struct and *one* walk over its fields ([`Walk`]); the same walk encodes,
+//! decodes and prints ([`Coder`]). Versions live here and in the node's translation, nowhere else.
+//!
+//! What comes from the network is judged, never trusted: decoding does not panic, does not allocate
+//! more than a small multiple of the frame, keeps tagged fields it does not know, and refuses bytes
+//! that are left over. Nothing here reads a socket; [`frame::split`] cuts frames out of what a reader
+//! has received.
+//!
+//! Server side: [`split`] → [`RequestFrame::parse`] → [`RequestFrame::decode`] → [`encode_response`].
+//! Client side: [`encode_request`] → [`split`] → [`ResponseFrame::parse`] → [`ResponseFrame::decode`].
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod api;
+mod coder;
+mod decoder;
+mod encoder;
+mod error;
+mod error_code;
+mod frame;
+mod header;
+pub mod message;
+mod primitive;
+mod printer;
+pub mod record;
+
+pub use api::ApiKey;
+pub use coder::{Coder, Tags, Walk};
+pub use decoder::Decoder;
+pub use encoder::{Encoder, Frame};
+pub use error::Error;
+pub use error_code::ErrorCode;
+pub use frame::{MAX_FRAME_BYTES, split};
+pub use header::{
+    RequestFrame, RequestHeader, ResponseFrame, ResponseHeader, encode_request, encode_response,
+};
+pub use message::{Kind, Message, Request};
+pub use printer::print;
+use printer::print_fields;

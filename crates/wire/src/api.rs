@@ -1,0 +1,101 @@
+//! The one table of APIs: key, name, the versions we speak, the first flexible version.
+//!
+//! To add an API: one line here, one file in `message/`, one line in `message::visit`.
+
+use std::fmt;
+
+macro_rules! apis {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, $oldest:literal, $newest:literal, $flexible:literal;)*) => {
+        /// An API that we speak.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(i16)]
+        pub enum ApiKey {
+            $($(#[$doc])* $name = $key,)*
+        }
+
+        impl ApiKey {
+            /// Every API, ascending by key.
+            pub const ALL: &[ApiKey] = &[$(ApiKey::$name),*];
+
+            /// Kafka's name of the API.
+            pub const fn name(self) -> &'static str {
+                match self { $(ApiKey::$name => stringify!($name),)* }
+            }
+
+            /// The oldest version that we speak.
+            pub const fn oldest(self) -> i16 {
+                match self { $(ApiKey::$name => $oldest,)* }
+            }
+
+            /// The newest version that we speak, inclusive.
+            pub const fn newest(self) -> i16 {
+                match self { $(ApiKey::$name => $newest,)* }
+            }
+
+            /// The first version with compact lengths and tagged fields (KIP-482).
+            const fn first_flexible(self) -> i16 {
+                match self { $(ApiKey::$name => $flexible,)* }
+            }
+        }
+    };
+}
+
+apis! {
+    // API            = key, oldest, newest, first flexible;
+    /// Copies records, and thereby acknowledges those copied before.
+    Fetch             =     1, 4, 18, 12;
+    /// Asks which APIs and versions the other side speaks.
+    ApiVersions       =    18, 0,  4,  3;
+    /// Asks for a vote or, from version 2, for a pre-vote (KIP-595, KIP-996).
+    Vote              =    52, 0,  2,  0;
+    /// A new leader tells the voters of itself (KIP-595).
+    BeginQuorumEpoch  =    53, 0,  1,  1;
+    /// A leader gives up its epoch and proposes successors (KIP-595).
+    EndQuorumEpoch    =    54, 0,  1,  1;
+    /// Ours, between Quorate nodes only: operations that reached a node which does not lead.
+    Forward           = 10595, 0,  0,  0;
+}
+
+impl ApiKey {
+    /// The API with this key, if we speak it.
+    pub fn from_key(key: i16) -> Option<ApiKey> {
+        ApiKey::ALL.iter().copied().find(|api| api.key() == key)
+    }
+
+    /// The number that stands for the API on the wire.
+    pub const fn key(self) -> i16 {
+        self as i16
+    }
+
+    /// Whether we speak this version.
+    pub fn speaks(self, version: i16) -> bool {
+        (self.oldest()..=self.newest()).contains(&version)
+    }
+
+    /// Whether the version has compact lengths and tagged fields.
+    pub fn is_flexible(self, version: i16) -> bool {
+        version >= self.first_flexible()
+    }
+}
+
+impl fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_found_by_key() {
+        assert!(ApiKey::ALL.windows(2).all(|pair| pair[0].key() < pair[1].key()));
+        for api in ApiKey::ALL {
+            assert_eq!(ApiKey::from_key(api.key()), Some(*api));
+            assert!(api.oldest() <= api.newest());
+        }
+        assert_eq!(ApiKey::from_key(-1), None);
+        assert_eq!(ApiKey::from_key(2), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! The messages, one file per API: plain structs, each with the one walk over its fields.
+//!
+//! Fields have the values of the wire, -1 and zero uuids included; what they mean is the node's
+//! translation. A field that a version lacks decodes to Kafka's default and is not encoded.
+
+mod api_versions;
+mod begin_quorum_epoch;
+mod end_quorum_epoch;
+mod fetch;
+mod forward;
+mod quorum;
+mod vote;
+
+pub use api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, SupportedFeature,
+};
+pub use begin_quorum_epoch::{
+    BeginQuorumEpochRequest, BeginQuorumEpochRequestPartition, BeginQuorumEpochResponse,
+    BeginQuorumEpochResponsePartition,
+};
+pub use end_quorum_epoch::{
+    EndQuorumEpochRequest, EndQuorumEpochRequestPartition, EndQuorumEpochResponse,
+    EndQuorumEpochResponsePartition, PreferredCandidate,
+};
+pub use fetch::{AbortedTransaction, UNDERSTANDS_MARKS};
+pub use fetch::{
+    DivergingEpoch, FetchNodeEndpoint, FetchRequest, FetchRequestPartition, FetchRequestTopic,
+    FetchResponse, FetchResponsePartition, FetchResponseTopic, FetcherMarks, ForgottenTopic,
+    LeaderIdAndEpoch, LeaderMarks, ReplicaState, SnapshotId,
+};
+pub use forward::{ForwardRequest, ForwardResponse, ForwardResult, Operation, OperationKind};
+pub use quorum::{LeaderEndpoint, NodeEndpoint, QuorumResponse, Topic};
+pub use vote::{VoteRequest, VoteRequestPartition, VoteResponse, VoteResponsePartition};
+
+use crate::{ApiKey, Walk};
+use std::fmt;
+
+/// Which half of an API.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Asks.
+    Request,
+    /// Answers.
+    Response,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Request => "Request",
+            Kind::Response => "Response",
+        })
+    }
+}
+
+/// A request's or response's body.
+pub trait Message: Walk + Clone + PartialEq + fmt::Debug {
+    /// Of which API.
+    const API: ApiKey;
+    /// Which half of it.
+    const KIND: Kind;
+}
+
+/// A request, which knows what answers it.
+pub trait Request: Message {
+    /// Its answer.
+    type Response: Message;
+}
+
+/// Work to do with whichever message a frame holds; see [`visit`].
+pub trait Visit {
+    /// What comes of it.
+    type Output;
+    /// Does it for the message `M`.
+    fn message<M: Message>(self) -> Self::Output;
+}
+
+/// Calls the visitor with the type of this API's request or response.
+pub fn visit<V: Visit>(api: ApiKey, kind: Kind, visitor: V) -> V::Output {
+    fn either<R: Request, V: Visit>(kind: Kind, visitor: V) -> V::Output {
+        match kind {
+            Kind::Request => visitor.message::<R>(),
+            Kind::Response => visitor.message::<R::Response>(),
+        }
+    }
+    match api {
+        ApiKey::Fetch => either::<FetchRequest, V>(kind, visitor),
+        ApiKey::ApiVersions => either::<ApiVersionsRequest, V>(kind, visitor),
+        ApiKey::Vote => either::<VoteRequest, V>(kind, visitor),
+        ApiKey::BeginQuorumEpoch => either::<BeginQuorumEpochRequest, V>(kind, visitor),
+        ApiKey::EndQuorumEpoch => either::<EndQuorumEpochRequest, V>(kind, visitor),
+        ApiKey::Forward => either::<ForwardRequest, V>(kind, visitor),
+    }
+}
+
+/// Makes a request and its response messages of an API.
+macro_rules! messages {
+    ($api:ident: $request:ty, $response:ty) => {
+        impl $crate::message::Message for $request {
+            const API: $crate::ApiKey = $crate::ApiKey::$api;
+            const KIND: $crate::message::Kind = $crate::message::Kind::Request;
+        }
+
+        impl $crate::message::Message for $response {
+            const API: $crate::ApiKey = $crate::ApiKey::$api;
+            const KIND: $crate::message::Kind = $crate::message::Kind::Response;
+        }
+
+        impl $crate::message::Request for $request {
+            type Response = $response;
+        }
+    };
+}
+use messages;

@@ -1,0 +1,3 @@
+//! Keys and values of records. What surrounds them, batches, is the log's.
+
+pub mod control;

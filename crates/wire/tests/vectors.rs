@@ -1,0 +1,110 @@
+//! Frames that Apache Kafka wrote, `vectors/*.txt`: each is read completely, shows as the line below
+//! it says, and encodes to the same bytes again.
+//!
+//! `UPDATE=1` rewrites the lines that show frames; look at the difference before you commit it.
+
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use quorate_wire::message::{Visit, visit};
+use quorate_wire::{
+    ApiKey, Error, Kind, Message, RequestFrame, ResponseFrame, encode_request, encode_response,
+    print,
+};
+use std::{env, fs, path::PathBuf};
+
+/// Decodes, encodes, and gives what was read, as text, and what was written.
+struct ThereAndBack {
+    frame: Bytes,
+    version: i16,
+}
+
+impl Visit for ThereAndBack {
+    type Output = Result<(String, Bytes), Error>;
+
+    fn message<M: Message>(self) -> Self::Output {
+        let ThereAndBack { frame, version } = self;
+        match M::KIND {
+            Kind::Request => {
+                let frame = RequestFrame::parse(frame)?;
+                let header = frame.header.clone();
+                assert_eq!(header.version, version);
+                let message: M = frame.decode()?;
+                Ok((print(&message, version), encode_request(header, message)?.into_payload()))
+            }
+            Kind::Response => {
+                let frame = ResponseFrame::parse(frame)?;
+                let correlation_id = frame.correlation_id;
+                let message: M = frame.decode(version)?;
+                let shown = print(&message, version);
+                Ok((shown, encode_response(message, version, correlation_id)?.into_payload()))
+            }
+        }
+    }
+}
+
+fn check(file: &str, api: ApiKey, expect_frames: usize) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let mut updated = String::new();
+    let mut frames = 0;
+    for line in text.lines() {
+        if line.starts_with(api.name()) {
+            continue;
+        }
+        updated += line;
+        updated.push('\n');
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let [version, kind, hex] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{file}: not a vector: {line}");
+        };
+        let version = version.strip_prefix('v').unwrap().parse().unwrap();
+        let kind = if kind == "request" { Kind::Request } else { Kind::Response };
+        let frame = Bytes::from(unhex(hex));
+        let found = visit(api, kind, ThereAndBack { frame: frame.clone(), version });
+        let (shown, written) = found.unwrap_or_else(|error| panic!("{file}: {error}: {line}"));
+        assert_eq!(written, frame, "{file}: written differently than read: {line}");
+        updated += &shown;
+        updated.push('\n');
+        frames += 1;
+    }
+    assert_eq!(frames, expect_frames, "{file}");
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&path, updated).unwrap();
+    } else {
+        assert_eq!(updated, text, "{file}: shows differently");
+    }
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> =
+        text.chars().map(|digit| digit.to_digit(16).expect("a hex digit") as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+#[test]
+fn api_versions() {
+    check("api_versions.txt", ApiKey::ApiVersions, 22);
+}
+
+#[test]
+fn vote() {
+    check("vote.txt", ApiKey::Vote, 28);
+}
+
+#[test]
+fn begin_quorum_epoch() {
+    check("begin_quorum_epoch.txt", ApiKey::BeginQuorumEpoch, 15);
+}
+
+#[test]
+fn end_quorum_epoch() {
+    check("end_quorum_epoch.txt", ApiKey::EndQuorumEpoch, 6);
+}
+
+#[test]
+fn fetch() {
+    check("fetch.txt", ApiKey::Fetch, 72);
+}
