@@ -7,11 +7,19 @@
 //! comes in and [`Proposal`] for what goes out.
 
 mod batch;
+mod digest;
+pub mod kv;
+mod leaves;
 mod machine;
 mod proposal;
 mod request;
+mod session_record;
+mod sessioned;
+mod tail;
 
 pub use batch::{Batch, Header, HeaderIter, Headers, Record};
+pub use kv::Kv;
 pub use machine::{Corrupt, Image, Machine, OwnedRecord};
 pub use proposal::{Group, MAX_ANSWER_BYTES, Proposal};
 pub use request::{Answer, Operation, Request, SessionId, SessionRefusal, Stamp};
+pub use sessioned::{MAX_SESSION_SLOTS, MAX_SESSION_TTL, MAX_SESSIONS, MIN_SESSION_TTL, Sessioned};

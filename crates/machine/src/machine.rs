@@ -51,8 +51,9 @@ pub trait Machine {
     fn lead(&mut self, now: Time, since: Option<(Epoch, Offset)>);
 
     /// Judges a request on the tail. `at` is the offset that the first record it adds to `out` will
-    /// get. Adds any number of records, which stay one group, and exactly one answer: with records it
-    /// is sent once they are committed, without as a linearizable read of the tail.
+    /// get, and the end of the tail that the request is judged on. Adds any number of records, which
+    /// stay one group, and exactly one answer: with records it is sent once they are committed; without,
+    /// as a linearizable read of everything below `at`.
     fn propose(&mut self, now: Time, at: Offset, request: &Request, out: &mut Proposal);
 
     /// Proposes what is due by time, as groups of records without an answer. `at` as in `propose`.
