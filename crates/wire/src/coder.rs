@@ -5,7 +5,7 @@
 //! own. A walk must visit the same fields for the same version whatever the coder, must not look at
 //! values it has not visited, and must list tagged fields in ascending order.
 
-use crate::primitive::Int;
+pub use crate::primitive::Int;
 use crate::{Error, ErrorCode};
 use bytes::Bytes;
 use quorate_base::Uuid;
@@ -174,7 +174,8 @@ pub trait Coder: Sized {
         Ok(())
     }
 
-    /// A tagged field that is one struct; `None` is not on the wire.
+    /// A tagged field that is one struct. As in Kafka, one with nothing but defaults is as good as
+    /// none, and not on the wire.
     fn tagged_struct<T: Walk + PartialEq>(
         &mut self,
         open: &mut Self::OpenTags,
@@ -183,9 +184,13 @@ pub trait Coder: Sized {
         value: &mut Option<T>,
         version: i16,
     ) -> Result<(), Error> {
+        let is_default = |value: &mut T| *value == T::default();
+        value.take_if(is_default);
         self.tag(open, tag, value, None, |c, value| {
             c.nested(field, value.get_or_insert_default(), version)
-        })
+        })?;
+        value.take_if(is_default);
+        Ok(())
     }
 
     /// The end of a struct with tagged fields; `known` visits those we know with [`Coder::tag`].

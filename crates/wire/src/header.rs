@@ -128,17 +128,17 @@ impl ResponseFrame {
     /// 0: the code UNSUPPORTED_VERSION says so (KIP-511), and it is read accordingly.
     pub fn decode<M: Message>(self, version: i16) -> Result<M, Error> {
         debug_assert_eq!(M::KIND, Kind::Response, "a request has another header");
-        let mut body = Decoder::new(self.frame, false);
+        let mut body = Decoder::new(self.frame.clone(), false);
         ResponseHeader::default().walk(&mut body, M::API, version)?;
-        if M::API == ApiKey::ApiVersions {
+        let asked = decode_body(body.clone(), version);
+        if M::API == ApiKey::ApiVersions && version != 0 && asked.is_err() {
             let mut code = ErrorCode::None;
-            body.clone().error_code("ErrorCode", &mut code)?;
+            body.error_code("ErrorCode", &mut code)?;
             if code == ErrorCode::UnsupportedVersion {
-                body.set_flexible(false);
-                return decode_body(body, 0);
+                return self.decode(0);
             }
         }
-        decode_body(body, version)
+        asked
     }
 }
 

@@ -27,7 +27,7 @@ mod printer;
 pub mod record;
 
 pub use api::ApiKey;
-pub use coder::{Coder, Tags, Walk};
+pub use coder::{Coder, Int, Tags, Walk};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, Frame};
 pub use error::Error;

@@ -3,7 +3,7 @@
 //!
 //! `UPDATE=1` rewrites the lines that show frames; look at the difference before you commit it.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use bytes::Bytes;
 use quorate_wire::message::{Visit, visit};

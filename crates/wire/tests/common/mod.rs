@@ -1,0 +1,247 @@
+//! Coders of the tests: one makes messages up, one looks at what is in them. Neither names a field:
+//! whatever a walk visits is covered, also in messages that come later.
+
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use bytes::Bytes;
+use quorate_base::{Rng, Uuid};
+use quorate_wire::{Coder, Error, ErrorCode, Message, Tags, Walk};
+
+/// A message whose every field that `version` has is drawn from `rng`.
+pub fn arbitrary<M: Message>(version: i16, rng: &mut Rng) -> M {
+    let mut message = M::default();
+    let flexible = M::API.is_flexible(version);
+    message.walk(&mut Arbitrary { rng, flexible }, version).unwrap();
+    message
+}
+
+/// Fills fields at random.
+struct Arbitrary<'a> {
+    rng: &'a mut Rng,
+    flexible: bool,
+}
+
+impl Arbitrary<'_> {
+    fn bytes_below(&mut self, limit: u64) -> Bytes {
+        (0..self.rng.below(limit)).map(|_| self.rng.below(256) as u8).collect()
+    }
+}
+
+impl Coder for Arbitrary<'_> {
+    type OpenTags = ();
+
+    fn flexible(&self) -> bool {
+        self.flexible
+    }
+
+    fn set_flexible(&mut self, flexible: bool) {
+        self.flexible = flexible;
+    }
+
+    fn position(&self) -> usize {
+        0
+    }
+
+    fn int<I: quorate_wire::Int>(
+        &mut self,
+        field: &'static str,
+        value: &mut I,
+    ) -> Result<(), Error> {
+        let bits = match self.rng.below(4) {
+            // The only number with a closed list.
+            _ if field == "Kind" => self.rng.below(5),
+            0 => self.rng.below(3),
+            1 => self.rng.below(3).wrapping_sub(2),
+            _ => self.rng.below(u64::MAX),
+        };
+        *value = I::from_bytes(&bits.to_be_bytes()[8 - I::WIDTH..]);
+        Ok(())
+    }
+
+    fn bool(&mut self, _: &'static str, value: &mut bool) -> Result<(), Error> {
+        *value = self.rng.one_in(2);
+        Ok(())
+    }
+
+    fn error_code(&mut self, _: &'static str, value: &mut ErrorCode) -> Result<(), Error> {
+        *value = ErrorCode::from_code(self.rng.below(200) as i16 - 2);
+        Ok(())
+    }
+
+    fn uuid(&mut self, _: &'static str, value: &mut Uuid) -> Result<(), Error> {
+        value.0.iter_mut().for_each(|byte| *byte = self.rng.below(256) as u8);
+        Ok(())
+    }
+
+    fn nullable_string(
+        &mut self,
+        _: &'static str,
+        value: &mut Option<String>,
+    ) -> Result<(), Error> {
+        const LETTERS: [char; 6] = ['a', 'Z', '0', '-', 'ß', '€'];
+        let length = if self.rng.one_in(20) { 300 } else { self.rng.below(8) };
+        let text = (0..length).map(|_| LETTERS[self.rng.below(6) as usize]).collect();
+        *value = unless_null(value, text, self.rng);
+        Ok(())
+    }
+
+    fn nullable_bytes(&mut self, _: &'static str, value: &mut Option<Bytes>) -> Result<(), Error> {
+        let limit = if self.rng.one_in(10) { 10_000 } else { 30 };
+        let bytes = self.bytes_below(limit);
+        *value = unless_null(value, bytes, self.rng);
+        Ok(())
+    }
+
+    fn nullable_array<T: Walk>(
+        &mut self,
+        _: &'static str,
+        items: &mut Option<Vec<T>>,
+        version: i16,
+    ) -> Result<(), Error> {
+        let mut drawn: Vec<T> = (0..self.rng.below(4)).map(|_| T::default()).collect();
+        drawn.iter_mut().try_for_each(|item| item.walk(self, version))?;
+        *items = unless_null(items, drawn, self.rng);
+        Ok(())
+    }
+
+    fn open_tags(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn tag<T: PartialEq>(
+        &mut self,
+        _: &mut (),
+        _: u32,
+        value: &mut T,
+        _: T,
+        walk: impl FnOnce(&mut Self, &mut T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.rng.one_in(2) { walk(self, value) } else { Ok(()) }
+    }
+
+    fn close_tags(&mut self, _: (), unknown: &mut Tags) -> Result<(), Error> {
+        let mut tag = 100;
+        while self.rng.one_in(8) {
+            unknown.push((tag, self.bytes_below(5)));
+            tag += 1 + self.rng.below(5_000) as u32;
+        }
+        // Not one that we know: the walk would not hand it back as unknown.
+        unknown.retain(|(tag, _)| *tag != 10_595);
+        Ok(())
+    }
+}
+
+/// A field that is never null arrives as `Some`, one that may be null as its default.
+fn unless_null<T>(before: &Option<T>, drawn: T, rng: &mut Rng) -> Option<T> {
+    if before.is_none() && rng.one_in(4) { None } else { Some(drawn) }
+}
+
+/// What a message holds.
+#[derive(Default)]
+pub struct Survey {
+    flexible: bool,
+    /// Named numbers, strings and so on, as Rust's `{:?}` writes them, in the order of the walk.
+    pub leaves: Vec<(&'static str, String)>,
+    /// Elements of arrays, bytes, characters of strings, tagged fields: what memory grows with.
+    pub weight: usize,
+}
+
+impl Survey {
+    /// Looks at every field that `version` has.
+    pub fn of<M: Message>(mut message: M, version: i16) -> Survey {
+        let flexible = M::API.is_flexible(version);
+        let mut survey = Survey { flexible, ..Survey::default() };
+        message.walk(&mut survey, version).unwrap();
+        survey
+    }
+
+    fn leaf(&mut self, field: &'static str, value: impl ToString) -> Result<(), Error> {
+        if !field.is_empty() {
+            self.leaves.push((field, value.to_string()));
+        }
+        Ok(())
+    }
+}
+
+impl Coder for Survey {
+    type OpenTags = ();
+
+    fn flexible(&self) -> bool {
+        self.flexible
+    }
+
+    fn set_flexible(&mut self, flexible: bool) {
+        self.flexible = flexible;
+    }
+
+    fn position(&self) -> usize {
+        0
+    }
+
+    fn int<I: quorate_wire::Int>(
+        &mut self,
+        field: &'static str,
+        value: &mut I,
+    ) -> Result<(), Error> {
+        self.leaf(field, value)
+    }
+
+    fn bool(&mut self, field: &'static str, value: &mut bool) -> Result<(), Error> {
+        self.leaf(field, value)
+    }
+
+    fn error_code(&mut self, field: &'static str, value: &mut ErrorCode) -> Result<(), Error> {
+        self.leaf(field, value.code())
+    }
+
+    fn uuid(&mut self, field: &'static str, value: &mut Uuid) -> Result<(), Error> {
+        let hex: String = value.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let groups = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        self.leaf(field, groups.join("-"))
+    }
+
+    fn nullable_string(
+        &mut self,
+        field: &'static str,
+        value: &mut Option<String>,
+    ) -> Result<(), Error> {
+        self.weight += value.as_ref().map_or(0, String::len);
+        self.leaf(field, value.as_ref().map_or("None".to_owned(), |text| format!("{text:?}")))
+    }
+
+    fn nullable_bytes(&mut self, _: &'static str, value: &mut Option<Bytes>) -> Result<(), Error> {
+        self.weight += value.as_ref().map_or(0, Bytes::len);
+        Ok(())
+    }
+
+    fn nullable_array<T: Walk>(
+        &mut self,
+        _: &'static str,
+        items: &mut Option<Vec<T>>,
+        version: i16,
+    ) -> Result<(), Error> {
+        self.weight += items.as_ref().map_or(0, Vec::len);
+        items.iter_mut().flatten().try_for_each(|item| item.walk(self, version))
+    }
+
+    fn open_tags(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn tag<T: PartialEq>(
+        &mut self,
+        _: &mut (),
+        tag: u32,
+        value: &mut T,
+        absent: T,
+        walk: impl FnOnce(&mut Self, &mut T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // Kafka's tags count up from 0; ours are unknown to anyone else.
+        if *value == absent || tag > 100 { Ok(()) } else { walk(self, value) }
+    }
+
+    fn close_tags(&mut self, _: (), unknown: &mut Tags) -> Result<(), Error> {
+        self.weight += unknown.iter().map(|(_, content)| 1 + content.len()).sum::<usize>();
+        Ok(())
+    }
+}

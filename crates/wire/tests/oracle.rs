@@ -1,0 +1,139 @@
+//! The crate `kafka-protocol` as a second opinion, both ways, for every message and version that both
+//! know: what we write it reads, with the same values in the fields of the same names; what it writes
+//! again is what we wrote; and what it wrote we read back as what we had.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use bytes::{Bytes, BytesMut};
+use common::{Survey, arbitrary};
+use kafka_protocol::messages as theirs;
+use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
+use quorate_base::Rng;
+use quorate_wire::message::{
+    ApiVersionsRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, VoteRequest,
+};
+use quorate_wire::{Decoder, Encoder, Message, Request, print};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+const MESSAGES_PER_VERSION: u64 = 300;
+
+fn check<R, Q, A>()
+where
+    R: Request,
+    Q: TheirMessage + Encodable + Decodable + Debug,
+    A: TheirMessage + Encodable + Decodable + Debug,
+{
+    check_half::<R, Q>();
+    check_half::<R::Response, A>();
+}
+
+fn check_half<Ours: Message, Theirs: TheirMessage + Encodable + Decodable + Debug>() {
+    let known =
+        Theirs::VERSIONS.min.max(Ours::API.oldest())..=Theirs::VERSIONS.max.min(Ours::API.newest());
+    assert!(known.contains(&Ours::API.newest()), "the newest version is not compared");
+    let mut rng = Rng::new(595);
+    for version in known {
+        for _ in 0..MESSAGES_PER_VERSION {
+            check_one::<Ours, Theirs>(&arbitrary(version, &mut rng), version);
+        }
+    }
+}
+
+fn check_one<Ours, Theirs>(message: &Ours, version: i16)
+where
+    Ours: Message,
+    Theirs: Encodable + Decodable + Debug,
+{
+    let shown = print(message, version);
+    let flexible = Ours::API.is_flexible(version);
+    let mut encoder = Encoder::new(flexible);
+    message.clone().walk(&mut encoder, version).unwrap();
+    let written = encoder.finish().unwrap().into_payload();
+
+    let mut rest = written.clone();
+    let read = Theirs::decode(&mut rest, version)
+        .unwrap_or_else(|error| panic!("they cannot read it: {error}: {shown}"));
+    assert!(rest.is_empty(), "they leave bytes over: {shown}");
+    assert_fields(&Survey::of(message.clone(), version), &format!("{read:?}"), &shown);
+
+    let mut again = BytesMut::new();
+    read.encode(&mut again, version).unwrap();
+    assert_eq!(again, written, "they write it differently: {shown}");
+
+    let mut decoder = Decoder::new(Bytes::from(again), flexible);
+    let mut back = Ours::default();
+    back.walk(&mut decoder, version).unwrap();
+    decoder.finish().unwrap();
+    assert_eq!(back, *message, "{shown}");
+}
+
+/// Every value of ours stands in theirs, under the same name, as many times. The order tells nothing:
+/// tagged fields stand elsewhere in a struct than on the wire.
+fn assert_fields(survey: &Survey, debug: &str, shown: &str) {
+    let mut count: BTreeMap<(String, &str), i64> = BTreeMap::new();
+    for (name, value) in debug_leaves(debug) {
+        *count.entry((name.to_owned(), value)).or_default() += 1;
+    }
+    for (field, value) in &survey.leaves {
+        let left = count.entry((snake_case(field), value)).or_default();
+        *left -= 1;
+        assert!(*left >= 0, "they have no {field}={value}: {shown}\n{debug}");
+    }
+}
+
+/// `name: value` pairs of a `{:?}` text, the value without its newtypes: `Some(BrokerId(1))` is `1`.
+fn debug_leaves(debug: &str) -> Vec<(&str, &str)> {
+    let name_of = |text| str::rsplit(text, [' ', '{', '[', '(']).next().unwrap_or_default();
+    let pieces: Vec<&str> = debug.split(": ").collect();
+    pieces
+        .windows(2)
+        .map(|pair| {
+            let end = pair[1].find([',', '}']).unwrap_or(pair[1].len());
+            let value = pair[1][..end].trim().trim_end_matches(')');
+            (name_of(pair[0]), value.rsplit('(').next().unwrap_or_default())
+        })
+        .collect()
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[test]
+fn fetch() {
+    check::<FetchRequest, theirs::FetchRequest, theirs::FetchResponse>();
+}
+
+#[test]
+fn api_versions() {
+    check::<ApiVersionsRequest, theirs::ApiVersionsRequest, theirs::ApiVersionsResponse>();
+}
+
+#[test]
+fn vote() {
+    check::<VoteRequest, theirs::VoteRequest, theirs::VoteResponse>();
+}
+
+#[test]
+fn begin_quorum_epoch() {
+    check::<
+        BeginQuorumEpochRequest,
+        theirs::BeginQuorumEpochRequest,
+        theirs::BeginQuorumEpochResponse,
+    >();
+}
+
+#[test]
+fn end_quorum_epoch() {
+    check::<EndQuorumEpochRequest, theirs::EndQuorumEpochRequest, theirs::EndQuorumEpochResponse>();
+}
