@@ -84,13 +84,11 @@ impl Decoder {
         let announced = if self.flexible {
             i64::from(self.varint(field)?) - 1
         } else {
-            let mut short = 0i16;
-            let mut long = 0i32;
+            let (mut short, mut long) = (0i16, 0i32);
             match prefix {
-                Prefix::Short => self.int(field, &mut short)?,
-                Prefix::Long => self.int(field, &mut long)?,
+                Prefix::Short => self.int(field, &mut short).map(|()| i64::from(short))?,
+                Prefix::Long => self.int(field, &mut long).map(|()| i64::from(long))?,
             }
-            i64::from(short) + i64::from(long)
         };
         let left = self.left();
         match usize::try_from(announced) {

@@ -225,3 +225,84 @@ impl Coder for Encoder {
         if is_set { Err(Error::NotInVersion { field, version }) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{
+        DivergingEpoch, FetchResponse, FetchResponsePartition, FetchResponseTopic, ForwardRequest,
+        Operation, VoteRequest,
+    };
+    use crate::{ApiKey, RequestHeader, ResponseFrame, encode_request, encode_response};
+
+    fn fetch_response(records: &[&Bytes]) -> FetchResponse {
+        let partition = |records: &&Bytes| FetchResponsePartition {
+            records: Some(Bytes::clone(records)),
+            ..FetchResponsePartition::default()
+        };
+        let partitions = records.iter().map(partition).collect();
+        let topic = FetchResponseTopic { partitions, ..FetchResponseTopic::default() };
+        FetchResponse { responses: vec![topic], ..FetchResponse::default() }
+    }
+
+    #[test]
+    fn large_records_travel_without_a_copy_and_small_ones_inline() {
+        let small = Bytes::from(vec![1; SHARED_FROM_BYTES - 1]);
+        let large = Bytes::from(vec![2; SHARED_FROM_BYTES]);
+        let response = fetch_response(&[&large, &small, &large]);
+        let frame = encode_response(response.clone(), 18, 9).unwrap();
+
+        let is_shared = |part: &&Bytes| part.as_ptr() == large.as_ptr();
+        assert_eq!(frame.parts.iter().filter(is_shared).count(), 2);
+        assert_eq!(frame.parts.len(), 5, "the copied pieces stand around the shared ones");
+        let announced = i32::from_be_bytes(frame.parts[0][..4].try_into().unwrap());
+        assert_eq!(announced as usize, frame.wire_bytes() - 4);
+
+        let payload = frame.into_payload();
+        let read: FetchResponse =
+            ResponseFrame::parse(payload.clone()).unwrap().decode(18).unwrap();
+        assert_eq!(read, response);
+        let records = read.responses[0].partitions[0].records.as_ref().unwrap();
+        assert!(payload.as_ptr_range().contains(&records.as_ptr()), "decoding copies nothing");
+    }
+
+    #[test]
+    fn a_large_last_field_is_followed_by_the_tags_behind_it() {
+        let body = Bytes::from(vec![3; SHARED_FROM_BYTES]);
+        let operation = Operation { body, ..Operation::default() };
+        let request = ForwardRequest { operations: vec![operation], ..ForwardRequest::default() };
+        let header = RequestHeader::new(ApiKey::Forward, 0, 1, None);
+        let frame = encode_request(header, request).unwrap();
+        assert_eq!(frame.parts.iter().skip(2).map(Bytes::as_ref).collect::<Vec<_>>(), [[0, 0]]);
+    }
+
+    #[test]
+    fn what_a_length_cannot_say_is_refused() {
+        let encode = |client_id: usize, cluster_id: usize| {
+            let header = RequestHeader::new(ApiKey::Vote, 0, 1, Some("x".repeat(client_id)));
+            let cluster_id = Some("x".repeat(cluster_id));
+            encode_request(header, VoteRequest { cluster_id, ..VoteRequest::default() })
+        };
+        let limit = MAX_STRING_BYTES;
+        assert!(encode(limit, limit).is_ok());
+        let refused = |field| Err(Error::TooLong { field, len: limit + 1, limit });
+        assert_eq!(encode(limit + 1, 0), refused("ClientId"));
+        assert_eq!(encode(0, limit + 1), refused("ClusterId"));
+    }
+
+    #[test]
+    fn tags_that_were_passed_on_stand_in_order_among_our_own() {
+        let mut response = fetch_response(&[]);
+        let partition = FetchResponsePartition {
+            diverging_epoch: Some(DivergingEpoch { epoch: 1, ..DivergingEpoch::default() }),
+            tags: vec![(7, Bytes::from_static(&[7])), (0, Bytes::from_static(&[9]))],
+            ..FetchResponsePartition::default()
+        };
+        response.responses[0].partitions.push(partition);
+        let payload = encode_response(response, 18, 0).unwrap().into_payload();
+        let read: FetchResponse = ResponseFrame::parse(payload).unwrap().decode(18).unwrap();
+        let partition = &read.responses[0].partitions[0];
+        assert_eq!(partition.diverging_epoch.as_ref().unwrap().epoch, 1, "ours wins");
+        assert_eq!(partition.tags, [(7, Bytes::from_static(&[7]))]);
+    }
+}

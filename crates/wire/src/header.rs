@@ -204,6 +204,19 @@ mod tests {
         assert_eq!(body, ApiVersionsResponse::unsupported_version());
     }
 
+    /// Found by random messages: the code alone does not say that the answer is of version 0.
+    #[test]
+    fn the_code_unsupported_version_in_a_newer_answer_is_read_as_that_version() {
+        for version in 0..=4 {
+            let mut sent = ApiVersionsResponse::unsupported_version();
+            if version >= 3 {
+                sent.finalized_features_epoch = 5;
+            }
+            let frame = encode_response(sent.clone(), version, 7).unwrap().into_payload();
+            assert_eq!(ResponseFrame::parse(frame).unwrap().decode(version), Ok(sent));
+        }
+    }
+
     #[test]
     fn unknown_keys_and_versions_are_refused() {
         let check = |bytes: &'static [u8], expect| {

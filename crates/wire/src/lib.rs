@@ -10,6 +10,27 @@
 //!
 //! Server side: [`split`] → [`RequestFrame::parse`] → [`RequestFrame::decode`] → [`encode_response`].
 //! Client side: [`encode_request`] → [`split`] → [`ResponseFrame::parse`] → [`ResponseFrame::decode`].
+//!
+//! ```
+//! use quorate_wire::message::{VoteRequest, VoteResponse};
+//! use quorate_wire::{ApiKey, RequestFrame, RequestHeader, ResponseFrame};
+//! use quorate_wire::{encode_request, encode_response, print};
+//!
+//! let version = ApiKey::Vote.newest();
+//! let header = RequestHeader::new(ApiKey::Vote, version, 7, Some("node-1".to_owned()));
+//! let sent = encode_request(header, VoteRequest::default())?;
+//!
+//! let received = RequestFrame::parse(sent.into_payload())?;
+//! let (version, id) = (received.header.version, received.header.correlation_id);
+//! let vote: VoteRequest = received.decode()?;
+//! assert_eq!(print(&vote, version), "VoteRequest v2 ClusterId=null VoterId=-1 Topics=[]");
+//!
+//! let answer = encode_response(VoteResponse::default(), version, id)?;
+//! let answer = ResponseFrame::parse(answer.into_payload())?;
+//! assert_eq!(answer.correlation_id, 7);
+//! assert_eq!(answer.decode::<VoteResponse>(version)?, VoteResponse::default());
+//! # Ok::<(), quorate_wire::Error>(())
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
