@@ -60,7 +60,8 @@ pub enum Operation {
     Write(Bytes),
 }
 
-/// A session: the offset of the record that opened it, hence never used twice.
+/// A session: the offset of the record that opened it. No two sessions that anyone was told of share one,
+/// since the answer waits until the record is committed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub Offset);
 
