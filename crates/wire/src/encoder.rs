@@ -230,7 +230,7 @@ impl Coder for Encoder {
 mod tests {
     use super::*;
     use crate::message::{
-        DivergingEpoch, FetchResponse, FetchResponsePartition, FetchResponseTopic, ForwardRequest,
+        DivergingEpoch, FetchResponse, FetchResponsePartition, FetchTopic, ForwardRequest,
         Operation, VoteRequest,
     };
     use crate::{ApiKey, RequestHeader, ResponseFrame, encode_request, encode_response};
@@ -241,7 +241,7 @@ mod tests {
             ..FetchResponsePartition::default()
         };
         let partitions = records.iter().map(partition).collect();
-        let topic = FetchResponseTopic { partitions, ..FetchResponseTopic::default() };
+        let topic = FetchTopic { partitions, ..FetchTopic::default() };
         FetchResponse { responses: vec![topic], ..FetchResponse::default() }
     }
 

@@ -22,11 +22,10 @@ pub use end_quorum_epoch::{
     EndQuorumEpochRequest, EndQuorumEpochRequestPartition, EndQuorumEpochResponse,
     EndQuorumEpochResponsePartition, PreferredCandidate,
 };
-pub use fetch::{AbortedTransaction, UNDERSTANDS_MARKS};
 pub use fetch::{
-    DivergingEpoch, FetchNodeEndpoint, FetchRequest, FetchRequestPartition, FetchRequestTopic,
-    FetchResponse, FetchResponsePartition, FetchResponseTopic, FetcherMarks, ForgottenTopic,
-    LeaderIdAndEpoch, LeaderMarks, ReplicaState, SnapshotId,
+    AbortedTransaction, DivergingEpoch, FetchNodeEndpoint, FetchRequest, FetchRequestPartition,
+    FetchResponse, FetchResponsePartition, FetchTopic, FetcherMarks, LeaderIdAndEpoch, LeaderMarks,
+    ReplicaState, SnapshotId, UNDERSTANDS_MARKS,
 };
 pub use forward::{ForwardRequest, ForwardResponse, ForwardResult, Operation, OperationKind};
 pub use quorum::{LeaderEndpoint, NodeEndpoint, QuorumResponse, Topic};

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use common::{Survey, arbitrary};
 use quorate_base::Rng;
 use quorate_wire::message::{Visit, visit};
+use quorate_wire::record::control::{LeaderChange, Voter};
 use quorate_wire::{
     ApiKey, Error, Kind, Message, RequestFrame, RequestHeader, ResponseFrame, encode_request,
     encode_response,
@@ -148,4 +149,26 @@ fn noise_behind_a_valid_header_does_no_harm() {
         frame.extend((0..rng.below(200)).map(|_| rng.below(limit) as u8));
         let _: Result<(), Error> = target.read(frame.freeze());
     });
+}
+
+#[test]
+fn damaged_leader_change_records_do_no_harm() {
+    let mut rng = Rng::new(2);
+    for version in [0, 1] {
+        let voters = vec![Voter::default(); 3];
+        let record = LeaderChange { version, voters, ..LeaderChange::default() };
+        let value = record.encode().unwrap();
+        for end in 0..value.len() {
+            LeaderChange::decode(value.slice(..end)).unwrap_err();
+        }
+        for _ in 0..2_000 {
+            let mut damaged = BytesMut::from(&value[..]);
+            let at = rng.below(damaged.len() as u64) as usize;
+            damaged[at] = rng.below(256) as u8;
+            if let Ok(read) = LeaderChange::decode(damaged.freeze()) {
+                assert!(read.voters.len() + read.granting_voters.len() <= value.len());
+                assert_eq!(LeaderChange::decode(read.clone().encode().unwrap()), Ok(read));
+            }
+        }
+    }
 }

@@ -37,9 +37,9 @@ pub struct FetchRequest {
     /// Version 7: the session's epoch; -1 no session.
     pub session_epoch: i32,
     /// What to fetch.
-    pub topics: Vec<FetchRequestTopic>,
-    /// Version 7: what the session shall forget.
-    pub forgotten_topics_data: Vec<ForgottenTopic>,
+    pub topics: Vec<FetchTopic<FetchRequestPartition>>,
+    /// Version 7: which partitions the session shall forget.
+    pub forgotten_topics_data: Vec<FetchTopic<i32>>,
     /// Version 11: where the consumer stands.
     pub rack_id: String,
     /// Tagged fields that we do not know.
@@ -126,35 +126,29 @@ impl Walk for ReplicaState {
     }
 }
 
-/// What to fetch of one topic.
+/// Partitions of one topic; `P` is what is said of each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FetchRequestTopic {
+pub struct FetchTopic<P> {
     /// Up to version 12: its name.
     pub topic: String,
     /// From version 13: its id.
     pub topic_id: Uuid,
     /// Its partitions.
-    pub partitions: Vec<FetchRequestPartition>,
+    pub partitions: Vec<P>,
     /// Tagged fields that we do not know.
     pub tags: Tags,
 }
 
-impl Walk for FetchRequestTopic {
+impl<P: Walk> Walk for FetchTopic<P> {
     fn walk<C: Coder>(&mut self, c: &mut C, version: i16) -> Result<(), Error> {
-        name_or_id(c, "Topic", &mut self.topic, &mut self.topic_id, version)?;
+        if version <= 12 {
+            c.string("Topic", &mut self.topic)?;
+        } else {
+            c.uuid("TopicId", &mut self.topic_id)?;
+        }
         c.array("Partitions", &mut self.partitions, version)?;
         c.unknown_tags(&mut self.tags)
     }
-}
-
-fn name_or_id<C: Coder>(
-    c: &mut C,
-    field: &'static str,
-    name: &mut String,
-    id: &mut Uuid,
-    version: i16,
-) -> Result<(), Error> {
-    if version <= 12 { c.string(field, name) } else { c.uuid("TopicId", id) }
 }
 
 /// What to fetch of one partition.
@@ -262,27 +256,6 @@ impl Walk for FetcherMarks {
     }
 }
 
-/// Partitions that a fetch session shall forget.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ForgottenTopic {
-    /// Up to version 12: the topic's name.
-    pub topic: String,
-    /// From version 13: its id.
-    pub topic_id: Uuid,
-    /// The partitions.
-    pub partitions: Vec<i32>,
-    /// Tagged fields that we do not know.
-    pub tags: Tags,
-}
-
-impl Walk for ForgottenTopic {
-    fn walk<C: Coder>(&mut self, c: &mut C, version: i16) -> Result<(), Error> {
-        name_or_id(c, "Topic", &mut self.topic, &mut self.topic_id, version)?;
-        c.array("Partitions", &mut self.partitions, version)?;
-        c.unknown_tags(&mut self.tags)
-    }
-}
-
 /// Records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FetchResponse {
@@ -293,7 +266,7 @@ pub struct FetchResponse {
     /// Version 7: the fetch session; 0 none.
     pub session_id: i32,
     /// What was fetched.
-    pub responses: Vec<FetchResponseTopic>,
+    pub responses: Vec<FetchTopic<FetchResponsePartition>>,
     /// Version 16: where the leaders named below can be reached.
     pub node_endpoints: Vec<FetchNodeEndpoint>,
     /// Tagged fields that we do not know.
@@ -318,27 +291,6 @@ impl Walk for FetchResponse {
             }
             Ok(())
         })
-    }
-}
-
-/// What was fetched of one topic.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FetchResponseTopic {
-    /// Up to version 12: its name.
-    pub topic: String,
-    /// From version 13: its id.
-    pub topic_id: Uuid,
-    /// Its partitions.
-    pub partitions: Vec<FetchResponsePartition>,
-    /// Tagged fields that we do not know.
-    pub tags: Tags,
-}
-
-impl Walk for FetchResponseTopic {
-    fn walk<C: Coder>(&mut self, c: &mut C, version: i16) -> Result<(), Error> {
-        name_or_id(c, "Topic", &mut self.topic, &mut self.topic_id, version)?;
-        c.array("Partitions", &mut self.partitions, version)?;
-        c.unknown_tags(&mut self.tags)
     }
 }
 
