@@ -1,11 +1,17 @@
-//! The one table of APIs: key, name, the versions we speak, the first flexible version.
+//! The one table of APIs: key, name, the versions we speak, the first flexible version, how long
+//! a request may be.
 //!
 //! To add an API: one line here, one file in `message/`, one line in `message::visit`.
 
+use crate::MAX_FRAME_BYTES;
 use std::fmt;
 
 macro_rules! apis {
-    ($($(#[$doc:meta])* $name:ident = $key:literal, $oldest:literal, $newest:literal, $flexible:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $key:literal, $oldest:literal, $newest:literal, $flexible:literal,
+            $largest:expr;
+    )*) => {
         /// An API that we speak.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         #[repr(i16)]
@@ -32,6 +38,12 @@ macro_rules! apis {
                 match self { $(ApiKey::$name => $newest,)* }
             }
 
+            /// The longest request frame that is taken. What a peer has no reason to send it shall not
+            /// make us hold: some messages take fifty times their length in memory.
+            pub const fn max_request_bytes(self) -> usize {
+                match self { $(ApiKey::$name => $largest,)* }
+            }
+
             /// The first version with compact lengths and tagged fields (KIP-482).
             const fn first_flexible(self) -> i16 {
                 match self { $(ApiKey::$name => $flexible,)* }
@@ -41,19 +53,19 @@ macro_rules! apis {
 }
 
 apis! {
-    // API            = key, oldest, newest, first flexible;
+    // API            = key, oldest, newest, first flexible, longest request;
     /// Copies records, and thereby acknowledges those copied before.
-    Fetch             =     1, 4, 18, 12;
+    Fetch             =     1, 4, 18, 12, 1024 * 1024;
     /// Asks which APIs and versions the other side speaks.
-    ApiVersions       =    18, 0,  4,  3;
+    ApiVersions       =    18, 0,  4,  3, 64 * 1024;
     /// Asks for a vote or, from version 2, for a pre-vote (KIP-595, KIP-996).
-    Vote              =    52, 0,  2,  0;
+    Vote              =    52, 0,  2,  0, 64 * 1024;
     /// A new leader tells the voters of itself (KIP-595).
-    BeginQuorumEpoch  =    53, 0,  1,  1;
+    BeginQuorumEpoch  =    53, 0,  1,  1, 64 * 1024;
     /// A leader gives up its epoch and proposes successors (KIP-595).
-    EndQuorumEpoch    =    54, 0,  1,  1;
+    EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024;
     /// Ours, between Quorate nodes only: operations that reached a node which does not lead.
-    Forward           = 10595, 0,  0,  0;
+    Forward           = 10595, 0,  0,  0, MAX_FRAME_BYTES;
 }
 
 impl ApiKey {

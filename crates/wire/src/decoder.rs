@@ -12,6 +12,10 @@ use bytes::Bytes;
 use quorate_base::Uuid;
 use std::ops::Range;
 
+/// The most unknown tagged fields of one struct: two bytes on the wire become forty in memory, and no
+/// message of any version has a tenth as many.
+const MAX_UNKNOWN_TAGS: usize = 32;
+
 /// Reads fields from the front of a frame.
 #[derive(Clone, Debug)]
 pub struct Decoder {
@@ -117,10 +121,14 @@ impl Decoder {
         Ok(open.next.as_ref().map(|(tag, _)| *tag))
     }
 
-    fn keep_unknown(&mut self, open: &mut OpenTags) {
+    fn keep_unknown(&mut self, open: &mut OpenTags) -> Result<(), Error> {
         if let Some((tag, content)) = open.next.take() {
+            if open.unknown.len() == MAX_UNKNOWN_TAGS {
+                return Err(Error::TooManyTags { at: content.start, limit: MAX_UNKNOWN_TAGS });
+            }
             open.unknown.push((tag, self.frame.slice(content)));
         }
+        Ok(())
     }
 }
 
@@ -234,7 +242,7 @@ impl Coder for Decoder {
     ) -> Result<(), Error> {
         *value = absent;
         while self.peek_tag(open)?.is_some_and(|found| found < tag) {
-            self.keep_unknown(open);
+            self.keep_unknown(open)?;
         }
         let Some((_, content)) = open.next.take_if(|(found, _)| *found == tag) else {
             return Ok(());
@@ -251,7 +259,7 @@ impl Coder for Decoder {
 
     fn close_tags(&mut self, mut open: OpenTags, unknown: &mut Tags) -> Result<(), Error> {
         while self.peek_tag(&mut open)?.is_some() {
-            self.keep_unknown(&mut open);
+            self.keep_unknown(&mut open)?;
         }
         *unknown = open.unknown;
         Ok(())
@@ -304,6 +312,19 @@ mod tests {
         );
         check(&[0x80; 5], Error::BadVarint { field: "ClusterId", at: 0 });
         assert!(ApiKey::Vote.is_flexible(0));
+    }
+
+    #[test]
+    fn unknown_tags_are_kept_up_to_a_limit() {
+        let vote = |count: u8| {
+            let mut bytes = vec![0, 1, count];
+            (0..count).for_each(|tag| bytes.extend([tag, 0]));
+            let mut decoder = Decoder::new(Bytes::from(bytes), true);
+            let mut vote = VoteRequest::default();
+            vote.walk(&mut decoder, 0).map(|()| vote.tags.len())
+        };
+        assert_eq!(vote(32), Ok(32));
+        assert_eq!(vote(33), Err(Error::TooManyTags { at: 3 + 66, limit: 32 }));
     }
 
     #[test]

@@ -78,6 +78,13 @@ pub enum Error {
         /// Announced bytes beyond it.
         left: usize,
     },
+    /// More unknown tagged fields in one struct than are kept.
+    TooManyTags {
+        /// Where the first that is too many has its content.
+        at: usize,
+        /// How many are kept.
+        limit: usize,
+    },
     /// Bytes follow the message.
     Trailing {
         /// Where the message ends.
@@ -155,6 +162,9 @@ impl fmt::Display for Error {
             }
             Error::TagNotUsedUp { tag, at, left } => {
                 write!(f, "tagged field {tag} ends at byte {at}, {left} bytes before its size says")
+            }
+            Error::TooManyTags { at, limit } => {
+                write!(f, "more than {limit} unknown tagged fields at byte {at}")
             }
             Error::Trailing { at, left } => {
                 write!(f, "the message ends at byte {at}, {left} bytes follow it")

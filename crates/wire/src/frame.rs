@@ -3,7 +3,7 @@
 //! Works on what a reader has received and reserves nothing for what was only announced: memory
 //! follows the bytes that came. A frame is cut off without a copy.
 
-use crate::Error;
+use crate::{ApiKey, Error};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The largest frame that is taken by default: Kafka's `socket.request.max.bytes`.
@@ -27,6 +27,17 @@ pub fn split(received: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Err
         }
         Ok(_) | Err(_) => Err(Error::BadFrameLength { announced, limit }),
     }
+}
+
+/// [`split`] for the side that answers: an API that we do not speak, and a request that is longer than
+/// its API has reason to be, are refused as soon as the key is there, before the rest is held.
+pub fn split_request(received: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Error> {
+    let Some([_, _, _, _, key @ ..]) = received.first_chunk::<6>() else {
+        return split(received, limit);
+    };
+    let key = i16::from_be_bytes(*key);
+    let api = ApiKey::from_key(key).ok_or(Error::UnknownApi { key })?;
+    split(received, limit.min(api.max_request_bytes()))
 }
 
 #[cfg(test)]
@@ -60,5 +71,21 @@ mod tests {
         check(i32::MAX);
         check(-1);
         check(i32::MIN);
+    }
+
+    #[test]
+    fn requests_are_judged_by_their_first_six_bytes() {
+        let check = |bytes: &[u8], expect| {
+            assert_eq!(split_request(&mut BytesMut::from(bytes), MAX_FRAME_BYTES), expect);
+        };
+        let limit = ApiKey::Vote.max_request_bytes();
+        let too_long = Error::BadFrameLength { announced: 0x0010_0000, limit };
+        check(&[0, 0x10, 0, 0, 0], Ok(None));
+        check(&[0, 0x10, 0, 0, 0, 52], Err(too_long));
+        check(&[0, 0x10, 0, 0, 0, 1], Ok(None));
+        check(&[0, 0x10, 0, 0, 0, 2], Err(Error::UnknownApi { key: 2 }));
+        check(&[0, 0, 0, 2, 0, 1], Ok(Some(Bytes::from_static(&[0, 1]))));
+        let follows = [0, 0, 0, 0, 0, 2];
+        check(&follows[..5], Ok(Some(Bytes::new())));
     }
 }

@@ -128,6 +128,7 @@ impl ResponseFrame {
     /// 0: the code UNSUPPORTED_VERSION says so (KIP-511), and it is read accordingly.
     pub fn decode<M: Message>(self, version: i16) -> Result<M, Error> {
         debug_assert_eq!(M::KIND, Kind::Response, "a request has another header");
+        speaks::<M>(version, self.correlation_id)?;
         let mut body = Decoder::new(self.frame.clone(), false);
         ResponseHeader::default().walk(&mut body, M::API, version)?;
         let asked = decode_body(body.clone(), version);
@@ -149,6 +150,15 @@ fn decode_body<M: Message>(mut body: Decoder, version: i16) -> Result<M, Error> 
     Ok(message)
 }
 
+/// Whether we have the message in this version, which the caller was to look up in the peer's
+/// ApiVersions and in ours.
+fn speaks<M: Message>(version: i16, correlation_id: i32) -> Result<(), Error> {
+    match M::API.speaks(version) {
+        true => Ok(()),
+        false => Err(Error::UnsupportedVersion { api: M::API, version, correlation_id }),
+    }
+}
+
 /// A request behind its header; the header names API and version.
 pub fn encode_request<M: Message>(
     mut header: RequestHeader,
@@ -157,6 +167,7 @@ pub fn encode_request<M: Message>(
     if header.api != M::API {
         return Err(Error::WrongApi { expected: M::API, found: header.api });
     }
+    speaks::<M>(header.version, header.correlation_id)?;
     let mut encoder = Encoder::new(false);
     header.walk(&mut encoder)?;
     message.walk(&mut encoder, header.version)?;
@@ -169,6 +180,7 @@ pub fn encode_response<M: Message>(
     version: i16,
     correlation_id: i32,
 ) -> Result<Frame, Error> {
+    speaks::<M>(version, correlation_id)?;
     let mut encoder = Encoder::new(false);
     let mut header = ResponseHeader { correlation_id, tags: Tags::new() };
     header.walk(&mut encoder, M::API, version)?;
@@ -239,6 +251,15 @@ mod tests {
         let frame = encode_request(header, VoteRequest::default()).unwrap().into_payload();
         let frame = RequestFrame::parse(frame).unwrap();
         assert_eq!(frame.decode::<ApiVersionsRequest>(), Err(wrong));
+    }
+
+    #[test]
+    fn a_version_that_we_lack_is_not_made_up() {
+        let unsupported =
+            Error::UnsupportedVersion { api: ApiKey::Vote, version: 3, correlation_id: 1 };
+        let header = RequestHeader::new(ApiKey::Vote, 3, 1, None);
+        assert_eq!(encode_request(header, VoteRequest::default()), Err(unsupported));
+        assert_eq!(encode_response(VoteResponse::default(), 3, 1), Err(unsupported));
     }
 
     #[test]

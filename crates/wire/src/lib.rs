@@ -5,10 +5,10 @@
 //!
 //! What comes from the network is judged, never trusted: decoding does not panic, does not allocate
 //! more than a small multiple of the frame, keeps tagged fields it does not know, and refuses bytes
-//! that are left over. Nothing here reads a socket; [`frame::split`] cuts frames out of what a reader
-//! has received.
+//! that are left over. Nothing here reads a socket; [`split`] cuts frames out of what a reader has
+//! received.
 //!
-//! Server side: [`split`] → [`RequestFrame::parse`] → [`RequestFrame::decode`] → [`encode_response`].
+//! Server side: [`split_request`] → [`RequestFrame::parse`] → [`RequestFrame::decode`] → [`encode_response`].
 //! Client side: [`encode_request`] → [`split`] → [`ResponseFrame::parse`] → [`ResponseFrame::decode`].
 //!
 //! ```
@@ -53,7 +53,7 @@ pub use decoder::Decoder;
 pub use encoder::{Encoder, Frame};
 pub use error::Error;
 pub use error_code::ErrorCode;
-pub use frame::{MAX_FRAME_BYTES, split};
+pub use frame::{MAX_FRAME_BYTES, split, split_request};
 pub use header::{
     RequestFrame, RequestHeader, ResponseFrame, ResponseHeader, encode_request, encode_response,
 };
