@@ -38,8 +38,8 @@ macro_rules! apis {
                 match self { $(ApiKey::$name => $newest,)* }
             }
 
-            /// The longest request frame that is taken. What a peer has no reason to send it shall not
-            /// make us hold: some messages take fifty times their length in memory.
+            /// The longest request frame that is taken. What a peer has no reason to send it shall
+            /// not make us hold: some messages take fifty times their length in memory.
             pub const fn max_request_bytes(self) -> usize {
                 match self { $(ApiKey::$name => $largest,)* }
             }

@@ -1,9 +1,9 @@
 //! The seam between a message's form and what is done with it: one walk, several coders.
 //!
-//! A message describes its fields once, in wire order, in [`Walk::walk`]. [`crate::Decoder`] fills the
-//! fields, [`crate::Encoder`] writes them, [`crate::print`] shows them; tests have coders of their
-//! own. A walk must visit the same fields for the same version whatever the coder, must not look at
-//! values it has not visited, and must list tagged fields in ascending order.
+//! A message describes its fields once, in wire order, in [`Walk::walk`]. [`crate::Decoder`] fills
+//! the fields, [`crate::Encoder`] writes them, [`crate::print`] shows them; tests have coders of
+//! their own. A walk must visit the same fields for the same version whatever the coder, must not
+//! look at values it has not visited, and must list tagged fields in ascending order.
 
 pub use crate::primitive::Int;
 use crate::{Error, ErrorCode};

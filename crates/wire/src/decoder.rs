@@ -12,8 +12,8 @@ use bytes::Bytes;
 use quorate_base::Uuid;
 use std::ops::Range;
 
-/// The most unknown tagged fields of one struct: two bytes on the wire become forty in memory, and no
-/// message of any version has a tenth as many.
+/// The most unknown tagged fields of one struct: two bytes on the wire become forty in memory, and
+/// no message of any version has a tenth as many.
 const MAX_UNKNOWN_TAGS: usize = 32;
 
 /// Reads fields from the front of a frame.

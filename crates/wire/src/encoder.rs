@@ -1,7 +1,7 @@
 //! The coder that writes a message into a frame.
 //!
-//! Small things go into one buffer; large byte fields (records) are not copied but stand between its
-//! pieces, so that a socket can write a frame's parts as they are.
+//! Small things go into one buffer; large byte fields (records) are not copied but stand between
+//! its pieces, so that a socket can write a frame's parts as they are.
 
 use crate::coder::{Coder, Tags, Walk};
 use crate::primitive::{Int, put_varint};
@@ -33,7 +33,8 @@ impl Frame {
         self.parts.iter().map(Bytes::len).sum()
     }
 
-    /// All parts in one buffer, without the length prefix: what [`crate::split`] gives the receiver.
+    /// All parts in one buffer, without the length prefix: what [`crate::split`] gives the
+    /// receiver.
     pub fn into_payload(self) -> Bytes {
         let mut whole = BytesMut::with_capacity(self.wire_bytes());
         self.parts.iter().for_each(|part| whole.put_slice(part));

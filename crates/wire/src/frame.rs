@@ -29,8 +29,8 @@ pub fn split(received: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Err
     }
 }
 
-/// [`split`] for the side that answers: an API that we do not speak, and a request that is longer than
-/// its API has reason to be, are refused as soon as the key is there, before the rest is held.
+/// [`split`] for the side that answers: an API that we do not speak, and a request that is longer
+/// than its API has reason to be, are refused as soon as the key is there, before the rest is held.
 pub fn split_request(received: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Error> {
     let Some([_, _, _, _, key @ ..]) = received.first_chunk::<6>() else {
         return split(received, limit);

@@ -1,9 +1,10 @@
-//! Headers, and whole frames: what stands in front of a message and how the two are read and written.
+//! Headers, and whole frames: what stands in front of a message and how the two are read and
+//! written.
 //!
 //! The header's form follows from API and version: request header 1 or, with a flexible body, 2;
 //! response header 0 or 1. Two exceptions, both because a peer must understand them before it knows
-//! any version: the client id always has the old form, and an ApiVersions response always has header 0
-//! (KIP-511).
+//! any version: the client id always has the old form, and an ApiVersions response always has
+//! header 0 (KIP-511).
 
 use crate::coder::{Coder, Tags};
 use crate::message::{ApiVersionsResponse, Kind, Message};
@@ -124,8 +125,8 @@ impl ResponseFrame {
 
     /// Reads the response to a request of this version, all of it.
     ///
-    /// An ApiVersions request of a version that the other side does not speak is answered in version
-    /// 0: the code UNSUPPORTED_VERSION says so (KIP-511), and it is read accordingly.
+    /// An ApiVersions request of a version that the other side does not speak is answered in
+    /// version 0: the code UNSUPPORTED_VERSION says so (KIP-511), and it is read accordingly.
     pub fn decode<M: Message>(self, version: i16) -> Result<M, Error> {
         debug_assert_eq!(M::KIND, Kind::Response, "a request has another header");
         speaks::<M>(version, self.correlation_id)?;

@@ -8,8 +8,10 @@
 //! that are left over. Nothing here reads a socket; [`split`] cuts frames out of what a reader has
 //! received.
 //!
-//! Server side: [`split_request`] → [`RequestFrame::parse`] → [`RequestFrame::decode`] → [`encode_response`].
-//! Client side: [`encode_request`] → [`split`] → [`ResponseFrame::parse`] → [`ResponseFrame::decode`].
+//! Server side: [`split_request`] → [`RequestFrame::parse`] → [`RequestFrame::decode`] →
+//! [`encode_response`].
+//! Client side: [`encode_request`] → [`split`] → [`ResponseFrame::parse`] →
+//! [`ResponseFrame::decode`].
 //!
 //! ```
 //! use quorate_wire::message::{VoteRequest, VoteResponse};

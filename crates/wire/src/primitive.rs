@@ -11,7 +11,8 @@ pub trait Int: Copy + Default + Display {
     const WIDTH: usize;
     /// Appends it.
     fn put(self, out: &mut BytesMut);
-    /// From exactly `WIDTH` bytes; a caller who passes fewer gets the value as if zero bytes led it.
+    /// From exactly `WIDTH` bytes; a caller who passes fewer gets the value as if zero bytes led
+    /// it.
     fn from_bytes(bytes: &[u8]) -> Self;
 }
 

@@ -1,5 +1,5 @@
-//! Bytes that nobody should send, into every decoder: an error or a message, never a panic, and never
-//! more in memory than came over the wire.
+//! Bytes that nobody should send, into every decoder: an error or a message, never a panic, and
+//! never more in memory than came over the wire.
 
 #![allow(clippy::unwrap_used)]
 

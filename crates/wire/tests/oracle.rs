@@ -1,6 +1,6 @@
-//! The crate `kafka-protocol` as a second opinion, both ways, for every message and version that both
-//! know: what we write it reads, with the same values in the fields of the same names; what it writes
-//! again is what we wrote; and what it wrote we read back as what we had.
+//! The crate `kafka-protocol` as a second opinion, both ways, for every message and version that
+//! both know: what we write it reads, with the same values in the fields of the same names; what it
+//! writes again is what we wrote; and what it wrote we read back as what we had.
 
 #![allow(clippy::unwrap_used)]
 
@@ -70,8 +70,8 @@ where
     assert_eq!(back, *message, "{shown}");
 }
 
-/// Every value of ours stands in theirs, under the same name, as many times. The order tells nothing:
-/// tagged fields stand elsewhere in a struct than on the wire.
+/// Every value of ours stands in theirs, under the same name, as many times. The order tells
+/// nothing: tagged fields stand elsewhere in a struct than on the wire.
 fn assert_fields(survey: &Survey, debug: &str, shown: &str) {
     let mut count: BTreeMap<(String, &str), i64> = BTreeMap::new();
     for (name, value) in debug_leaves(debug) {
@@ -84,7 +84,8 @@ fn assert_fields(survey: &Survey, debug: &str, shown: &str) {
     }
 }
 
-/// `name: value` pairs of a `{:?}` text, the value without its newtypes: `Some(BrokerId(1))` is `1`.
+/// `name: value` pairs of a `{:?}` text, the value without its newtypes: `Some(BrokerId(1))` is
+/// `1`.
 fn debug_leaves(debug: &str) -> Vec<(&str, &str)> {
     let name_of = |text| str::rsplit(text, [' ', '{', '[', '(']).next().unwrap_or_default();
     let pieces: Vec<&str> = debug.split(": ").collect();

@@ -1,5 +1,5 @@
-//! Frames that Apache Kafka wrote, `vectors/*.txt`: each is read completely, shows as the line below
-//! it says, and encodes to the same bytes again.
+//! Frames that Apache Kafka wrote, `vectors/*.txt`: each is read completely, shows as the line
+//! below it says, and encodes to the same bytes again.
 //!
 //! `UPDATE=1` rewrites the lines that show frames; look at the difference before you commit it.
 

@@ -1,5 +1,5 @@
-//! EndQuorumEpoch (KIP-595): a leader gives up its epoch and proposes who should stand next. Version 1
-//! names directories and endpoints (KIP-853).
+//! EndQuorumEpoch (KIP-595): a leader gives up its epoch and proposes who should stand next.
+//! Version 1 names directories and endpoints (KIP-853).
 
 use super::quorum::LeadershipPartition;
 use super::{LeaderEndpoint, QuorumResponse, Topic, messages};

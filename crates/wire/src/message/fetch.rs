@@ -1,9 +1,10 @@
 //! Fetch: copies records, and by its offset acknowledges those copied before (KIP-227, KIP-595).
 //! Topics have names up to version 12, ids from version 13 (KIP-516).
 //!
-//! Quorate adds one tagged field, number 10595, to the partition of the request and of the response:
-//! the numbers that keep reads of a compacted log consistent, and the round that proves leadership for
-//! reads. Peers that do not know it skip it; a leader sends it only to fetchers that sent theirs.
+//! Quorate adds one tagged field, number 10595, to the partition of the request and of the
+//! response: the numbers that keep reads of a compacted log consistent, and the round that proves
+//! leadership for reads. Peers that do not know it skip it; a leader sends it only to fetchers that
+//! sent theirs.
 
 use super::messages;
 use crate::coder::{Coder, Tags, Walk};
@@ -468,8 +469,8 @@ impl Walk for AbortedTransaction {
     }
 }
 
-/// Ours: what a leader tells a fetcher beyond Kafka's fields. Numbers are -1 when unknown. The first
-/// three are those of the log generation that the records were read from.
+/// Ours: what a leader tells a fetcher beyond Kafka's fields. Numbers are -1 when unknown. The
+/// first three are those of the log generation that the records were read from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaderMarks {
     /// Below it a record may be missing that a later one below it supersedes.

@@ -1,5 +1,5 @@
-//! Forward, ours, between Quorate nodes only: operations of clients that reached a node which does not
-//! lead go to the leader, once, in the order in which they came.
+//! Forward, ours, between Quorate nodes only: operations of clients that reached a node which does
+//! not lead go to the leader, once, in the order in which they came.
 //!
 //! The numbers of an operation's session are the state machine's; here they are carried. A receiver
 //! that does not lead in the epoch the sender names refuses the request as a whole.
