@@ -38,7 +38,8 @@ pub trait Machine {
     /// unaffected by what is applied later: it is written out in slices while the machine goes on.
     fn snapshot(&self) -> Image;
 
-    /// Replaces the state by the one that `records` describe, as it was at `at`. After an error the
+    /// Replaces the state by the one that `records` describe, as it was at `at`. Never asked of a
+    /// leader. After an error the
     /// state is unspecified: restore again or drop the machine.
     fn restore(
         &mut self,

@@ -71,6 +71,11 @@ impl<M> Sessioned<M> {
         self.state.len()
     }
 
+    /// Session records that this leader proposed and has not applied yet; 0 on others.
+    pub fn pending_session_records(&self) -> usize {
+        self.lead.as_ref().map_or(0, |lead| lead.tail.len())
+    }
+
     fn lead_mut(&mut self) -> &mut Lead {
         self.lead.as_mut().expect(LEADER)
     }
@@ -235,8 +240,8 @@ impl<M: Machine> Machine for Sessioned<M> {
         at: OffsetEpoch,
         records: &mut dyn Iterator<Item = OwnedRecord>,
     ) -> Result<(), Corrupt> {
+        assert!(self.lead.is_none(), "a leader never goes back to a snapshot");
         self.state = Leaves::default();
-        self.lead = None;
         let mut own = Ok(());
         let mut others = std::iter::from_fn(|| {
             while own.is_ok() {

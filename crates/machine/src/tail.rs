@@ -37,11 +37,20 @@ impl<V> Tail<V> {
 
     /// A record was applied: it stops being pending unless a newer one of its key is.
     pub(crate) fn applied(&mut self, key: &[u8], offset: Offset) {
-        if let Some(pending) = self.pending.get(key)
-            && pending.offset <= offset
-        {
+        let Some(pending) = self.pending.get(key) else { return };
+        assert!(
+            pending.offset >= offset,
+            "the record proposed at {} became committed at {offset}",
+            pending.offset
+        );
+        if pending.offset == offset {
             self.pending.remove(key);
         }
+    }
+
+    /// How many keys have a pending record.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
     }
 
     /// The pending records whose keys begin so.

@@ -37,7 +37,7 @@ fn logged(base: u64, records: &[(Part, Part)]) -> Logged {
     });
     let records: Vec<_> = records.collect();
     let end = Offset(base) + records.len() as u64;
-    Logged { base: Offset(base), end, epoch: Epoch(1), timestamp_ms: 0, records }
+    Logged { base: Offset(base), end, epoch: Epoch(1), timestamp_ms: 0, records, groups: 1 }
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn many_sessions_end_in_batches_of_bounded_size_and_all_of_them_end() {
     assert_eq!(store.machine().session_records(), 9 * 1_025);
     let before = store.log.len();
     store.wait(Span::ms(2_000));
-    let sizes: Vec<_> = store.log[before..].iter().map(|batch| batch.records.len()).collect();
-    assert_eq!(sizes, [4 * 1_025, 4 * 1_025, 1_025]);
+    let ends = store.log[before..].iter().map(|batch| (batch.groups, batch.records.len()));
+    assert!(ends.eq([(4, 4 * 1_025), (4, 4 * 1_025), (1, 1_025)]), "a group a session");
     store.settle();
     assert_eq!(store.machine().session_records(), 0);
     store.check();
@@ -94,7 +94,10 @@ fn a_list_is_bounded_by_entries_and_by_bytes_and_pages_miss_nothing() {
         records.push(OwnedRecord::new(Offset(number), key.into(), Bytes::copy_from_slice(value)));
     }
     let end = Offset(2_500);
-    apply(&mut kv, &Logged { base: Offset::ZERO, end, epoch: Epoch(1), timestamp_ms: 0, records });
+    apply(
+        &mut kv,
+        &Logged { base: Offset::ZERO, end, epoch: Epoch(1), timestamp_ms: 0, records, groups: 1 },
+    );
 
     let (mut after, mut seen, mut sizes) = (None, 0, Vec::new());
     loop {

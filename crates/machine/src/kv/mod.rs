@@ -47,6 +47,11 @@ impl Kv {
         Kv::default()
     }
 
+    /// Keys that this leader proposed to change and has not applied yet; 0 on others.
+    pub fn pending(&self) -> usize {
+        self.tail.as_ref().map_or(0, Tail::len)
+    }
+
     /// What a write at this offset leads to, on the tail. Changes nothing.
     fn judge(&self, at: Offset, write: &Write<'_>) -> Outcome {
         let current = match self.tail.as_ref().expect(LEADER).get(write.key()) {
@@ -122,6 +127,7 @@ impl Machine for Kv {
         at: OffsetEpoch,
         records: &mut dyn Iterator<Item = OwnedRecord>,
     ) -> Result<(), Corrupt> {
+        assert!(self.tail.is_none(), "a leader never goes back to a snapshot");
         *self = Kv::new();
         for record in records {
             self.state.restore(at, &record)?;

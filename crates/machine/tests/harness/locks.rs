@@ -19,7 +19,8 @@ pub struct Locks {
     lead: Option<Lead>,
 }
 
-/// Records by key: each lock's under its name, the last ticket under "#".
+/// Records by key: each lock's under its name, the last ticket under "#", the name of the lock that expired
+/// last under "!".
 type State = BTreeMap<String, (String, Offset)>;
 
 struct Lead {
@@ -29,6 +30,7 @@ struct Lead {
 }
 
 const LAST_TICKET: &str = "#";
+const LAST_EXPIRED: &str = "!";
 
 impl Lead {
     fn set(&mut self, at: Offset, key: &str, value: Option<String>, out: &mut Proposal) {
@@ -85,6 +87,11 @@ impl Machine for Locks {
     fn apply(&mut self, batch: &Batch<'_>) {
         for record in batch.records {
             let key = text(record.key.unwrap());
+            if let Some((value, at)) = self.lead.as_ref().and_then(|lead| lead.tail.get(&key)) {
+                assert!(*at >= record.offset, "the record proposed at {at} was committed later");
+                let same = record.value == Some(value.as_bytes());
+                assert!(same || *at > record.offset, "another record than the one proposed");
+            }
             match record.value {
                 Some(value) => self.state.insert(key, (text(value), record.offset)),
                 None => self.state.remove(&key),
@@ -125,7 +132,10 @@ impl Machine for Locks {
 
     fn lead(&mut self, now: Time, since: Option<(Epoch, Offset)>) {
         self.lead = since.map(|_| {
-            let locks = self.state.iter().filter(|(name, _)| *name != LAST_TICKET);
+            let locks = self
+                .state
+                .iter()
+                .filter(|(name, _)| ![LAST_TICKET, LAST_EXPIRED].contains(&name.as_str()));
             let expiries = locks.map(|(name, (value, _))| {
                 let ttl_ms = value.rsplit(' ').next().unwrap().parse().unwrap();
                 (name.clone(), now + Span::ms(ttl_ms))
@@ -157,6 +167,7 @@ impl Machine for Locks {
         let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
             lead.set(base, &name, None, out);
+            lead.set(base, LAST_EXPIRED, Some(name.clone()), out);
             lead.expiries.remove(&name);
             out.close_group();
         }

@@ -21,6 +21,8 @@ pub struct Logged {
     pub epoch: Epoch,
     pub timestamp_ms: i64,
     pub records: Vec<OwnedRecord>,
+    /// How many groups the batch was joined from.
+    pub groups: usize,
 }
 
 /// Three replicas of a machine around one log.
@@ -175,6 +177,7 @@ impl<M: Machine> Quorum<M> {
 
     fn append(&mut self) {
         let records: Vec<OwnedRecord> = self.out.records(self.end).map(owned).collect();
+        let groups = self.out.groups().len();
         let grouped: usize = self.out.groups().iter().map(|group| group.records.len()).sum();
         assert_eq!(grouped, records.len(), "every record is in a group");
         self.out.clear();
@@ -189,6 +192,7 @@ impl<M: Machine> Quorum<M> {
             epoch: self.epoch,
             timestamp_ms: self.now.0 as i64 / 1_000,
             records,
+            groups,
         });
     }
 
