@@ -1,3 +1,4 @@
 //! Quorate.
+pub mod http;
 pub mod properties;
 pub mod settings;

@@ -240,7 +240,7 @@ fn plaintext_only(values: &mut Values, name: &str) {
     let mapped = values.list(&table::PROTOCOLS);
     let mapped = mapped.iter().filter_map(|part| part.split_once(':'));
     let protocol =
-        mapped.filter(|(listener, _)| *listener == name).map(|(_, protocol)| protocol).last();
+        mapped.filter(|(listener, _)| *listener == name).map(|(_, protocol)| protocol).next_back();
     let implied = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"].contains(&name).then_some(name);
     if let Some(protocol) = protocol.or(implied).filter(|protocol| *protocol != "PLAINTEXT") {
         let why = format!("{name} must be PLAINTEXT: {protocol} does not work yet");

@@ -1,0 +1,97 @@
+//! HTTP/1.1 in front of one node's kv store: listens, guards against bad clients, hands on.
+//!
+//! Everything a client can do wrong ends here or in [`route`]: heads and bodies that never end are cut
+//! off by time, bodies too large before they are read, connections too many wait to be taken. Runs on
+//! the node's own thread, so nothing here may block. What the paths mean is the work of the parts.
+
+mod health;
+mod key_value;
+mod parameters;
+mod reply;
+mod route;
+mod session;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use quorate_machine::{Kv, Sessioned};
+use quorate_node::handle::Handle;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+/// The machine that `quorate run` replicates.
+pub type Store = Sessioned<Kv>;
+
+/// Connections served at a time; further ones wait in the listener's queue.
+const CONNECTIONS: usize = 4_096;
+/// How long a client may take for the head of a request, and be idle between two.
+const HEAD_TIME: Duration = Duration::from_secs(60);
+/// Heads are at most this large; hyper answers 431 above it.
+const HEAD_BYTES: usize = 64 << 10;
+/// A pause when the process is out of file descriptors, for some to come free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until `stop` holds true or its sender is gone; requests begun by then are answered.
+pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch::Receiver<bool>) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let permit = Arc::clone(&room).acquire_owned().await.expect("nobody closes it");
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = told(&mut stop) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (handle, stop) = (handle.clone(), stop.clone());
+                tokio::spawn(async move {
+                    converse(stream, handle, stop).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "an HTTP connection was not taken");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, handle: Handle<Store>, mut stop: watch::Receiver<bool>) {
+    // Answers are small and wanted now. Failing to say so costs latency only.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request| {
+        let handle = handle.clone();
+        async move { Ok::<_, Infallible>(route::answer(&handle, request).await) }
+    });
+    let mut connection = std::pin::pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(HEAD_BYTES)
+            .pipeline_flush(true)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = told(&mut stop) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // Clients vanish and send nonsense all the time; it is theirs to notice.
+        tracing::debug!(%error, "an HTTP connection ended early");
+    }
+}
+
+/// Returns when it is time to stop; a sender that is gone says so too.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}

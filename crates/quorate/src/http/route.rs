@@ -1,0 +1,46 @@
+//! Which path means what.
+
+use super::reply::{Refusal, Reply, method_not_allowed};
+use super::{Store, health, key_value, session};
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use quorate_node::handle::Handle;
+
+/// Answers any request at all.
+pub(super) async fn answer(handle: &Handle<Store>, request: Request<Incoming>) -> Reply {
+    let path = request.uri().path().to_owned();
+    let reply = if let Some(key) = path.strip_prefix("/v1/kv/") {
+        match *request.method() {
+            Method::GET | Method::HEAD => key_value::get(handle, key, &request).await,
+            Method::PUT => key_value::put(handle, key, request).await,
+            Method::DELETE => key_value::delete(handle, key, &request).await,
+            _ => return method_not_allowed("GET, HEAD, PUT, DELETE"),
+        }
+    } else if let Some(rest) = path.strip_prefix("/v1/session/") {
+        match (request.method(), rest.strip_suffix("/renew")) {
+            (&Method::POST, Some(id)) => session::renew(handle, id, &request).await,
+            (&Method::DELETE, None) => session::close(handle, rest, &request).await,
+            (_, Some(_)) => return method_not_allowed("POST"),
+            (_, None) => return method_not_allowed("DELETE"),
+        }
+    } else {
+        match (path.as_str(), request.method()) {
+            ("/v1/kv", &Method::GET | &Method::HEAD) => key_value::list(handle, &request).await,
+            ("/v1/session", &Method::POST) => session::open(handle, &request).await,
+            ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
+            ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
+            ("/status", &Method::GET | &Method::HEAD) => health::status(handle).await,
+            ("/v1/session", _) => return method_not_allowed("POST"),
+            ("/v1/kv" | "/livez" | "/readyz" | "/status", _) => {
+                return method_not_allowed("GET, HEAD");
+            }
+            _ => Err(Refusal::new(
+                StatusCode::NOT_FOUND,
+                "no_such_path",
+                "there is nothing at this path; there are /v1/kv/KEY, /v1/kv, /v1/session, /livez, /readyz \
+                 and /status",
+            )),
+        }
+    };
+    reply.unwrap_or_else(Reply::from)
+}
