@@ -1,5 +1,25 @@
 //! One replica as a value, and the threads and sockets that drive it.
+//!
+//! [`Replica`] joins the protocol, the log and a machine without doing any I/O; the runtime and the
+//! simulator drive it. Outside code talks to a running node through a [`handle::Handle`].
 
 pub mod config;
 pub mod handle;
 pub mod status;
+
+mod apply;
+mod clients;
+mod fetched;
+mod flights;
+mod forward;
+mod inbound;
+mod leading;
+mod links;
+mod out;
+mod replica;
+mod translate;
+
+pub use leading::WRITE_BYTES_MAX;
+pub use out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
+pub use replica::{Replica, Settings};
+pub use translate::Names;

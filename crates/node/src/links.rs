@@ -278,6 +278,13 @@ impl Links {
         }
     }
 
+    /// Closes a connection whose bytes made no sense.
+    pub fn broken<R>(&mut self, conn: ConnId, why: &str, news: &mut Vec<News>, out: &mut Vec<Out<R>>) {
+        if let Some(&id) = self.by_conn.get(&conn) {
+            self.disconnect(id, Loss::Closed, why, news, out);
+        }
+    }
+
     /// Closes the connection of an answer that made no sense.
     pub fn reject<R>(&mut self, id: LinkId, why: &str, news: &mut Vec<News>, out: &mut Vec<Out<R>>) {
         self.disconnect(id, Loss::Closed, why, news, out);

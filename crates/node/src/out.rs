@@ -97,6 +97,11 @@ pub enum Out<R> {
         /// With what.
         reply: Result<(R, Offset), Error>,
     },
+    /// The node cannot go on.
+    Fatal {
+        /// What happened, what it means.
+        why: String,
+    },
     /// Leadership is handed over as far as it will be: stop.
     Stopped,
 }

@@ -1,0 +1,121 @@
+//! From committed to applied: batches of the log become state of the machine, in slices.
+//!
+//! A long backlog must not starve the quorum, so one turn applies about [`SLICE_BYTES`]; the next turn
+//! goes on. Recent batches come from memory, older ones from the disk, read elsewhere.
+
+use crate::out::Out;
+use crate::replica::Replica;
+use bytes::Bytes;
+use quorate_base::Offset;
+use quorate_log::{Batch, Batches, Log, Read};
+use quorate_machine::{Headers, Machine, Record};
+
+/// About so much is applied per turn.
+const SLICE_BYTES: u32 = 1 << 20;
+
+/// How far the machine has come.
+pub(crate) struct Applied {
+    /// End of what the machine holds. Invariant: at most `commit`.
+    pub upto: Offset,
+    /// End of what it may take.
+    pub commit: Offset,
+    /// A read from the disk is under way.
+    reading: bool,
+    /// What it brought.
+    read: Option<Bytes>,
+}
+
+impl Applied {
+    pub fn new(start: Offset) -> Applied {
+        Applied { upto: start, commit: start, reading: false, read: None }
+    }
+
+    /// The core says that all below is committed.
+    pub fn committed(&mut self, upto: Offset) {
+        assert!(upto >= self.commit, "committed went back from {} to {upto}", self.commit);
+        self.commit = upto;
+    }
+
+    /// The disk brought the next batches.
+    pub fn arrived(&mut self, records: Bytes) {
+        self.read = Some(records);
+    }
+
+    /// Whether a turn could apply something.
+    pub fn has_work(&self, log: &Log) -> bool {
+        self.upto < self.commit.min(log.end()) && (!self.reading || self.read.is_some())
+    }
+}
+
+impl<M: Machine> Replica<M> {
+    /// Applies the next slice of what is committed.
+    pub(crate) fn apply(&mut self) {
+        let mut left = i64::from(SLICE_BYTES);
+        while left > 0 && self.applied.has_work(&self.log) {
+            let (from, commit) = (self.applied.upto, self.applied.commit);
+            let parts = match self.applied.read.take() {
+                Some(read) => {
+                    self.applied.reading = false;
+                    vec![read]
+                }
+                None => match self.log.read(from, commit, SLICE_BYTES) {
+                    Read::Hot(parts) => parts,
+                    Read::Cold(read) => {
+                        self.applied.reading = true;
+                        self.read_cold_for_apply(read);
+                        return;
+                    }
+                    Read::Nothing => return,
+                },
+            };
+            for part in parts {
+                left -= part.len() as i64;
+                // Checked when it was received, built or read from the disk; once is enough.
+                for batch in Batches::checked_before(part) {
+                    if batch.base() >= from && batch.end() <= commit {
+                        self.apply_batch(&batch);
+                    }
+                }
+            }
+            if self.applied.upto == from {
+                return;
+            }
+        }
+    }
+
+    fn apply_batch(&mut self, batch: &Batch) {
+        assert!(batch.base() >= self.applied.upto, "batch {} comes after {}", batch.base(), self.applied.upto);
+        if !batch.control() {
+            let records: Result<Vec<Record<'_>>, _> = batch
+                .records()
+                .map(|record| {
+                    record.map(|record| {
+                        let headers = record.headers();
+                        Record {
+                            offset: record.offset,
+                            key: record.key,
+                            value: record.value,
+                            headers: Headers::from_encoded(headers.count(), headers.encoded()),
+                        }
+                    })
+                })
+                .collect();
+            match records {
+                Ok(records) => self.machine.apply(&quorate_machine::Batch {
+                    base: batch.base(),
+                    end: batch.end(),
+                    epoch: batch.epoch(),
+                    timestamp_ms: batch.timestamp_ms(),
+                    records: &records,
+                }),
+                // Only a directory that something else wrote can hold this: its own leader refuses it.
+                Err(bad) => {
+                    let why = format!("the log holds a record that cannot be read, {bad}; nothing after it can be applied here");
+                    self.push(Out::Fatal { why });
+                    return;
+                }
+            }
+        }
+        self.applied.upto = batch.end();
+    }
+}

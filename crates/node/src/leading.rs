@@ -1,0 +1,356 @@
+//! The leader's side of clients' requests: judge them on the machine's tail, append what they add as
+//! one batch, answer once it is committed.
+//!
+//! An answer that appends nothing is a linearizable read: it leaves only when the tail it was judged on
+//! is committed and leadership was proved after the request arrived [architecture 7, 11].
+
+use crate::clients::{Failure, Origin, Pending, Read, Settled, Waiting, Write};
+use crate::handle::Error;
+use crate::out::Out;
+use crate::replica::Replica;
+use crate::translate;
+use bytes::Bytes;
+use quorate_base::{Epoch, Offset, Time};
+use quorate_log::BatchBuilder;
+use quorate_machine::{Answer, Machine, Proposal};
+use quorate_raft::{Input, Refusal, Token};
+use std::collections::VecDeque;
+
+/// A batch is closed once its records have so many bytes; a single request may take it further.
+const BATCH_BYTES: usize = 1 << 20;
+/// A write's own bytes may be so many: with what a machine adds it stays below Kafka's batch limit of 8 MiB.
+pub const WRITE_BYTES_MAX: usize = 4 << 20;
+
+/// What a replica holds only while it leads.
+pub(crate) struct Leading {
+    /// The epoch in which requests are judged.
+    pub serving: Option<Epoch>,
+    /// Leadership that was gained but cannot be used before the machine has applied up to here.
+    gaining: Option<(Epoch, Offset)>,
+    proposal: Proposal,
+    /// The batch that the core is being asked to append.
+    batch: Option<(Token, Bytes)>,
+    /// Batches not yet committed: end and bytes.
+    uncommitted: VecDeque<(Offset, u64)>,
+    uncommitted_bytes: u64,
+}
+
+impl Leading {
+    pub fn new() -> Leading {
+        Leading {
+            serving: None,
+            gaining: None,
+            proposal: Proposal::new(),
+            batch: None,
+            uncommitted: VecDeque::new(),
+            uncommitted_bytes: 0,
+        }
+    }
+
+    /// This node leads; everything below `start` is committed.
+    pub fn gained(&mut self, epoch: Epoch, start: Offset) {
+        self.gaining = Some((epoch, start));
+    }
+
+    /// The core appends the batch it was asked to.
+    pub fn take_batch(&mut self, token: Token) -> Bytes {
+        let (asked, batch) = self.batch.take().expect("the core appends the batch it was just given");
+        assert!(asked == token, "the core appends batch {token:?}, asked was {asked:?}");
+        batch
+    }
+}
+
+impl<M: Machine> Replica<M> {
+    /// Begins to serve once the machine holds all that earlier leaders left.
+    pub(crate) fn take_lead_when_due(&mut self) {
+        let Some((epoch, start)) = self.leading.gaining else { return };
+        if self.applied.upto < start {
+            return;
+        }
+        let end = self.log.end();
+        assert!(self.applied.upto == end, "a new leader has applied {} of {end} before its first batch", self.applied.upto);
+        self.leading.gaining = None;
+        self.leading.serving = Some(epoch);
+        self.machine.lead(self.now, Some((epoch, start)));
+    }
+
+    /// Leads no more, or leads anew: whatever is not committed has an unknown outcome here.
+    pub(crate) fn lose_lead(&mut self) {
+        self.leading.gaining = None;
+        if self.leading.serving.take().is_some() {
+            self.machine.lead(self.now, None);
+        }
+        self.leading.uncommitted.clear();
+        self.leading.uncommitted_bytes = 0;
+        for Pending { write, .. } in std::mem::take(&mut self.clients.pending) {
+            self.undecided(write);
+        }
+        for (_, waiting) in std::mem::take(&mut self.clients.unproved) {
+            for waiting in waiting {
+                self.unproved(waiting);
+            }
+        }
+    }
+
+    /// The outcome of a write that is in the log of a lost epoch: tried again where that is safe.
+    fn undecided(&mut self, mut write: Write) {
+        match (write.origin, write.request.stamp) {
+            (Origin::Client(_), Some(_)) => {
+                write.attempts += 1;
+                self.clients.writes.push_back(write);
+            }
+            (Origin::Client(_) | Origin::Forwarded { .. } | Origin::Nobody, _) => {
+                self.conclude(write, Err(Failure::Unknown));
+            }
+        }
+    }
+
+    /// Leadership was not proved: a read goes to whoever leads now, and so does a judged write, which
+    /// added nothing.
+    fn unproved(&mut self, waiting: Waiting<M::Query>) {
+        match waiting {
+            Waiting::Read(read) => self.clients.reads.push_back(read),
+            Waiting::Judged { write, .. } => self.clients.writes.push_back(write),
+        }
+    }
+
+    /// What another node forwarded here is not forwarded again: one hop.
+    pub(crate) fn refuse_forwarded(&mut self) {
+        let (mut writes, mut reads) = (Vec::new(), Vec::new());
+        self.clients.writes.retain(|write| match write.origin {
+            Origin::Forwarded { .. } => {
+                writes.push(write.origin);
+                false
+            }
+            Origin::Client(_) | Origin::Nobody => true,
+        });
+        self.clients.reads.retain(|read| match read.origin {
+            Origin::Forwarded { .. } => {
+                reads.push(read.origin);
+                false
+            }
+            Origin::Client(_) | Origin::Nobody => true,
+        });
+        for origin in writes.into_iter().chain(reads) {
+            self.fail(origin, Failure::NotLeader);
+        }
+    }
+
+    /// Judges the waiting writes and appends what they add as one batch.
+    pub(crate) fn close_batch(&mut self) {
+        let Some(epoch) = self.leading.serving else { return };
+        let base = self.log.end();
+        let mut proposal = std::mem::take(&mut self.leading.proposal);
+        let (mut appending, mut judged) = (Vec::new(), Vec::new());
+        if self.machine.deadline() <= self.now {
+            self.machine.wake(self.now, base, &mut proposal);
+            proposal.finish();
+        }
+        let room = self.settings.uncommitted_max_bytes.saturating_sub(self.leading.uncommitted_bytes);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(BATCH_BYTES);
+        while proposal.bytes() < room {
+            let Some(write) = self.clients.writes.pop_front() else { break };
+            let before = proposal.len();
+            self.machine.propose(self.now, base + before as u64, &write.request, &mut proposal);
+            let answer = proposal.finish().expect("a machine answers each request");
+            let end = base + proposal.len() as u64;
+            match proposal.len() == before {
+                true => judged.push(Waiting::Judged { answer, tail: end, write }),
+                false => appending.push(Pending { end, answer, write }),
+            }
+        }
+        if !proposal.is_empty() {
+            let mut batch = BatchBuilder::new(base, epoch, self.wall_ms());
+            for record in proposal.records(base) {
+                batch.record_encoded(record.key, record.value, record.headers.count(), record.headers.encoded());
+            }
+            let records = batch.records();
+            let bytes = batch.finish();
+            let token = self.token();
+            let size = bytes.len() as u64;
+            self.leading.batch = Some((token, bytes));
+            self.step(Input::Propose { token, epoch, records });
+            match self.leading.batch.take() {
+                None => {
+                    let end = base + u64::from(records);
+                    assert!(self.log.end() == end, "the batch ends at {end}, the log at {}", self.log.end());
+                    self.leading.uncommitted.push_back((end, size));
+                    self.leading.uncommitted_bytes += size;
+                    self.clients.pending.extend(appending);
+                }
+                // Refused: the machine's tail holds what is not in the log. `refused` has dropped it.
+                Some(_) => {
+                    for pending in appending.into_iter().rev() {
+                        self.clients.writes.push_front(pending.write);
+                    }
+                }
+            }
+        }
+        proposal.clear();
+        self.leading.proposal = proposal;
+        if !judged.is_empty() {
+            self.prove(judged);
+        }
+    }
+
+    /// Asks for proof of leadership for the reads that arrived.
+    pub(crate) fn prove_reads(&mut self) {
+        if self.leading.serving.is_some() && !self.clients.reads.is_empty() {
+            let reads = std::mem::take(&mut self.clients.reads).into_iter().map(Waiting::Read).collect();
+            self.prove(reads);
+        }
+    }
+
+    fn prove(&mut self, waiting: Vec<Waiting<M::Query>>) {
+        let token = self.token();
+        self.clients.unproved.insert(token, waiting);
+        self.step(Input::Read { token });
+    }
+
+    /// Leadership was proved after these arrived: what they wait for now is that the machine has it all.
+    pub(crate) fn proved(&mut self, token: Token, offset: Offset) {
+        for waiting in self.clients.unproved.remove(&token).unwrap_or_default() {
+            let upto = match &waiting {
+                Waiting::Read(_) => offset,
+                Waiting::Judged { tail, .. } => offset.max(*tail),
+            };
+            self.wait_applied(upto, waiting);
+        }
+    }
+
+    /// Answers once the machine holds everything below `upto`.
+    pub(crate) fn wait_applied(&mut self, upto: Offset, waiting: Waiting<M::Query>) {
+        self.clients.unapplied.entry(upto).or_default().push(waiting);
+    }
+
+    /// The core does not take a batch or a read: this node does not lead.
+    pub(crate) fn refused(&mut self, token: Token, why: Refusal) {
+        let Refusal::NotLeader { .. } = why;
+        match self.clients.unproved.remove(&token) {
+            Some(waiting) => waiting.into_iter().for_each(|waiting| self.unproved(waiting)),
+            None => {
+                self.lose_lead();
+                self.refuse_forwarded();
+            }
+        }
+    }
+
+    /// Sends the answers whose time has come.
+    pub(crate) fn settle(&mut self) {
+        let (applied, commit) = (self.applied.upto, self.applied.commit);
+        while let Some((_, bytes)) = self.leading.uncommitted.pop_front_if(|(end, _)| *end <= commit) {
+            self.leading.uncommitted_bytes -= bytes;
+        }
+        while let Some(pending) = self.clients.pending.pop_front_if(|pending| pending.end <= applied) {
+            self.conclude(pending.write, Ok(pending.answer));
+        }
+        while let Some(first) = self.clients.unapplied.first_entry() {
+            if *first.key() > applied {
+                break;
+            }
+            for waiting in first.remove() {
+                match waiting {
+                    Waiting::Judged { answer, write, .. } => self.conclude(write, Ok(answer)),
+                    Waiting::Read(Read { origin, query, .. }) => self.answer_read(origin, query),
+                }
+            }
+        }
+    }
+
+    fn answer_read(&mut self, origin: Origin, query: Option<M::Query>) {
+        match (origin, query) {
+            (Origin::Client(client), Some(query)) => {
+                let reply = Ok((self.machine.query(&query), self.applied.upto));
+                self.push(Out::Reply { client, reply });
+            }
+            (Origin::Forwarded { gathering, index }, _) => {
+                self.settle_forwarded(gathering, index, Settled::ReadAt(self.applied.upto));
+            }
+            (Origin::Client(_) | Origin::Nobody, _) => {}
+        }
+    }
+
+    pub(crate) fn answer(&mut self, origin: Origin, answer: Answer) {
+        match origin {
+            Origin::Client(client) => self.push(Out::Answer { client, answer: Ok(answer) }),
+            Origin::Forwarded { gathering, index } => {
+                self.settle_forwarded(gathering, index, Settled::Answer(answer));
+            }
+            Origin::Nobody => {}
+        }
+    }
+
+    pub(crate) fn fail(&mut self, origin: Origin, failure: Failure) {
+        match origin {
+            Origin::Client(client) => self.push(Out::Answer { client, answer: Err(failure.error()) }),
+            Origin::Forwarded { gathering, index } => {
+                self.settle_forwarded(gathering, index, Settled::Failed(failure));
+            }
+            Origin::Nobody => {}
+        }
+    }
+
+    fn settle_forwarded(&mut self, gathering: u64, index: usize, settled: Settled) {
+        if let Some(done) = self.clients.settle(gathering, index, settled) {
+            let place = done.place;
+            let frame = translate::forward_answer(done, self.leader, self.epoch);
+            self.answer_place(place, frame);
+        }
+    }
+
+    /// Tells those whose time ran out.
+    pub(crate) fn sweep(&mut self) {
+        let now = self.now;
+        let late = |due: &Time| *due <= now;
+        let (mut failed, mut reads_failed, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        self.clients.writes.retain_mut(|write| {
+            if !late(&write.due) {
+                return true;
+            }
+            // An earlier attempt may be under way still.
+            let failure = if write.attempts > 0 { Failure::Unknown } else { Failure::NotInTime };
+            failed.push((write.origin, failure));
+            slots.extend(write.slot);
+            false
+        });
+        self.clients.reads.retain(|read| !late(&read.due) || { reads_failed.push(read.origin); false });
+        for pending in &mut self.clients.pending {
+            if late(&pending.write.due) {
+                failed.push((std::mem::replace(&mut pending.write.origin, Origin::Nobody), Failure::Unknown));
+            }
+        }
+        let waiting = self.clients.unproved.values_mut().chain(self.clients.unapplied.values_mut());
+        for waiting in waiting {
+            waiting.retain_mut(|waiting| match waiting {
+                Waiting::Read(read) => !late(&read.due) || { reads_failed.push(read.origin); false },
+                // It added nothing, and by now never will.
+                Waiting::Judged { write, .. } => {
+                    let late = late(&write.due);
+                    if late {
+                        failed.push((write.origin, Failure::NotInTime));
+                        slots.extend(write.slot);
+                    }
+                    !late
+                }
+            });
+        }
+        self.forwarder.free(slots);
+        for (origin, failure) in failed {
+            self.fail(origin, failure);
+        }
+        for origin in reads_failed {
+            self.fail_read(origin);
+        }
+        self.sweep_flights();
+    }
+
+    pub(crate) fn fail_read(&mut self, origin: Origin) {
+        match origin {
+            Origin::Client(client) => self.push(Out::Reply { client, reply: Err(Error::NoLeader) }),
+            Origin::Forwarded { gathering, index } => {
+                self.settle_forwarded(gathering, index, Settled::Failed(Failure::NotInTime));
+            }
+            Origin::Nobody => {}
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Kafka's messages to the protocol's and back: the only place that knows versions, -1, topics and
+//! cluster ids.
+//!
+//! Requests are judged here as far as their form goes ([R2.6], columns 1 to 3); what needs the state of
+//! the quorum is left to the core. Nothing here has state or touches a connection.
+
+mod forwarding;
+mod inbound;
+mod outbound;
+
+pub(crate) use forwarding::{
+    ForwardAnswer, ForwardedRequest, Passed, forward_answer, forward_refusal, forward_request, forward_response,
+    forwarded,
+};
+pub(crate) use inbound::{Refusal, Refused, api_versions, refusal, request, response, unsupported};
+pub(crate) use outbound::{answer, features, hello};
+
+use bytes::Bytes;
+use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Uuid};
+use quorate_log::{ControlType, Election, control_batch};
+use quorate_raft::{ControlRecord, ElectionState, Endpoint, ErrorKind};
+use quorate_wire::ErrorCode;
+use quorate_wire::record::control;
+use std::sync::Arc;
+
+/// The names that every message of this node carries.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// `cluster.id`.
+    pub cluster: String,
+    /// The raft partition's topic; its partition is 0.
+    pub topic: String,
+    /// The topic's id.
+    pub topic_id: Uuid,
+    /// Name of the controller listener.
+    pub listener: String,
+}
+
+/// The partition that all messages speak of.
+const PARTITION: i32 = 0;
+
+/// -1 is nobody.
+fn replica(id: i32) -> Option<ReplicaId> {
+    u32::try_from(id).ok().map(ReplicaId)
+}
+
+fn wire_id(id: Option<ReplicaId>) -> i32 {
+    id.map_or(-1, |id| id.0 as i32)
+}
+
+fn key(id: i32, directory: Uuid) -> Option<ReplicaKey> {
+    replica(id).map(|id| ReplicaKey::new(id, directory.known()))
+}
+
+fn wire_directory(key: Option<ReplicaKey>) -> Uuid {
+    key.and_then(|key| key.directory).unwrap_or_default()
+}
+
+fn error_code(kind: ErrorKind) -> ErrorCode {
+    match kind {
+        ErrorKind::None => ErrorCode::None,
+        ErrorKind::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
+        ErrorKind::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
+        ErrorKind::NotLeaderOrFollower => ErrorCode::NotLeaderOrFollower,
+        ErrorKind::InvalidRequest => ErrorCode::InvalidRequest,
+        ErrorKind::InvalidVoterKey => ErrorCode::InvalidVoterKey,
+        ErrorKind::BrokerNotAvailable => ErrorCode::BrokerNotAvailable,
+        ErrorKind::UnsupportedVersion => ErrorCode::UnsupportedVersion,
+        ErrorKind::InconsistentClusterId => ErrorCode::InconsistentClusterId,
+        ErrorKind::Other(code) => ErrorCode::from_code(code),
+    }
+}
+
+fn error_kind(code: ErrorCode) -> ErrorKind {
+    let known = [
+        ErrorKind::None,
+        ErrorKind::FencedLeaderEpoch,
+        ErrorKind::UnknownLeaderEpoch,
+        ErrorKind::NotLeaderOrFollower,
+        ErrorKind::InvalidRequest,
+        ErrorKind::InvalidVoterKey,
+        ErrorKind::BrokerNotAvailable,
+        ErrorKind::UnsupportedVersion,
+        ErrorKind::InconsistentClusterId,
+    ];
+    known.into_iter().find(|kind| error_code(*kind) == code).unwrap_or(ErrorKind::Other(code.code()))
+}
+
+fn endpoints(listener: &str, host: &str, port: u16) -> Arc<[Endpoint]> {
+    Arc::from([Endpoint { listener: listener.to_owned(), host: host.to_owned(), port }])
+}
+
+/// What the quorum-state file is to say.
+pub(crate) fn election(state: &ElectionState, voters: impl IntoIterator<Item = ReplicaId>) -> Election {
+    Election { epoch: state.epoch, leader: state.leader, voted: state.voted, voters: voters.into_iter().collect() }
+}
+
+/// The batch of a record that the quorum writes about itself.
+pub(crate) fn control(record: &ControlRecord, base: Offset, epoch: Epoch, timestamp_ms: i64) -> Bytes {
+    match record {
+        ControlRecord::LeaderChange { leader, voters, granting } => {
+            let voter = |key: &ReplicaKey| control::Voter { voter_id: key.id.0 as i32, ..control::Voter::default() };
+            let record = control::LeaderChange {
+                // Static voters have no directories to name: Kafka writes version 0 then.
+                version: 0,
+                leader_id: leader.0 as i32,
+                voters: voters.iter().map(voter).collect(),
+                granting_voters: granting.iter().map(voter).collect(),
+                ..control::LeaderChange::default()
+            };
+            let value = record.encode().expect("a voter set fits in a record");
+            control_batch(base, epoch, timestamp_ms, ControlType::LeaderChange, &value)
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Requests of peers into the protocol's words, and its answers into the version that was asked for.
+
+use super::{Names, PARTITION, endpoints, error_code, key, replica, wire_id};
+use crate::replica::Asked;
+use bytes::Bytes;
+use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
+use quorate_raft as raft;
+use quorate_raft::{FetchHighWatermark, Fetched, LeaderView};
+use quorate_wire::message as wire;
+use quorate_wire::{ApiKey, Error, ErrorCode, Frame, RequestFrame, encode_response};
+
+/// Why a request does not reach the core.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Its bytes are no such request: Kafka closes the connection.
+    Close(String),
+    /// It has an answer all the same.
+    Answer(Refusal),
+}
+
+/// An error answer that needs no state but who leads.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The request is meant for this other cluster.
+    Cluster(String),
+    /// The request speaks of another partition, or of several.
+    TopLevel(ErrorCode),
+    /// A field is out of range.
+    Partition(ErrorCode),
+}
+
+fn close(error: Error) -> Refused {
+    Refused::Close(error.to_string())
+}
+
+fn partition(code: ErrorCode) -> Refused {
+    Refused::Answer(Refusal::Partition(code))
+}
+
+/// To an ApiVersions request of a version that we do not speak: our versions, in the form all read.
+pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
+    match error {
+        Error::UnsupportedVersion { api: ApiKey::ApiVersions, correlation_id, .. } => {
+            encode_response(wire::ApiVersionsResponse::unsupported_version(), 0, *correlation_id).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The answer to an ApiVersions request.
+pub(crate) fn api_versions(request: RequestFrame) -> Result<Frame, Refused> {
+    let (version, correlation) = (request.header.version, request.header.correlation_id);
+    request.decode::<wire::ApiVersionsRequest>().map_err(close)?;
+    let api_keys = ApiKey::ALL.iter().map(|api| (*api).into()).collect();
+    let response = wire::ApiVersionsResponse { api_keys, ..wire::ApiVersionsResponse::default() };
+    encode_response(response, version, correlation).map_err(close)
+}
+
+/// A request of the protocol.
+pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Request, Refused> {
+    match request.header.api {
+        ApiKey::Vote => vote(request.decode().map_err(close)?, names).map(raft::Request::Vote),
+        ApiKey::BeginQuorumEpoch => {
+            begin(request.decode().map_err(close)?, names).map(raft::Request::BeginQuorumEpoch)
+        }
+        ApiKey::EndQuorumEpoch => {
+            end(request.decode().map_err(close)?, names).map(raft::Request::EndQuorumEpoch)
+        }
+        ApiKey::Fetch => {
+            let version = request.header.version;
+            fetch(request.decode().map_err(close)?, version, names).map(raft::Request::Fetch)
+        }
+        ApiKey::ApiVersions | ApiKey::Forward => Err(Refused::Close("not a request of the protocol".into())),
+    }
+}
+
+fn check_cluster(theirs: Option<String>, names: &Names) -> Result<(), Refused> {
+    match theirs {
+        Some(theirs) if theirs != names.cluster => Err(Refused::Answer(Refusal::Cluster(theirs))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The one partition that a request may speak of.
+fn only<T>(items: Vec<T>, is_ours: impl FnOnce(&T) -> bool) -> Result<T, Refused> {
+    let mut items = items.into_iter();
+    match (items.next(), items.next()) {
+        (Some(item), None) if is_ours(&item) => Ok(item),
+        (_, _) => Err(Refused::Answer(Refusal::TopLevel(ErrorCode::InvalidRequest))),
+    }
+}
+
+fn only_partition<P>(
+    topics: Vec<wire::Topic<P>>,
+    names: &Names,
+    index: impl FnOnce(&P) -> i32,
+) -> Result<P, Refused> {
+    let topic = only(topics, |topic| topic.topic_name == names.topic)?;
+    only(topic.partitions, |partition| index(partition) == PARTITION)
+}
+
+/// A negative epoch is below every epoch there is.
+fn epoch(number: i32) -> Result<Epoch, Refused> {
+    u32::try_from(number).map(Epoch).map_err(|_| partition(ErrorCode::FencedLeaderEpoch))
+}
+
+fn position(offset: i64, last_epoch: i32) -> Result<OffsetEpoch, Refused> {
+    match (u64::try_from(offset), u32::try_from(last_epoch)) {
+        (Ok(offset), Ok(epoch)) => Ok(OffsetEpoch::new(Offset(offset), Epoch(epoch))),
+        (_, _) => Err(partition(ErrorCode::InvalidRequest)),
+    }
+}
+
+fn vote(request: wire::VoteRequest, names: &Names) -> Result<raft::Vote, Refused> {
+    check_cluster(request.cluster_id, names)?;
+    let asked = only_partition(request.topics, names, |partition| partition.partition_index)?;
+    let last = position(asked.last_offset, asked.last_offset_epoch)?;
+    let candidate = key(asked.replica_id, asked.replica_directory_id);
+    Ok(raft::Vote {
+        epoch: epoch(asked.replica_epoch)?,
+        candidate: candidate.ok_or_else(|| partition(ErrorCode::InvalidRequest))?,
+        voter: key(request.voter_id, asked.voter_directory_id),
+        last,
+        pre_vote: asked.pre_vote,
+    })
+}
+
+fn leader_endpoints(endpoints: Vec<wire::LeaderEndpoint>) -> std::sync::Arc<[raft::Endpoint]> {
+    let endpoint = |at: wire::LeaderEndpoint| raft::Endpoint { listener: at.name, host: at.host, port: at.port };
+    endpoints.into_iter().map(endpoint).collect()
+}
+
+fn begin(request: wire::BeginQuorumEpochRequest, names: &Names) -> Result<raft::BeginQuorumEpoch, Refused> {
+    check_cluster(request.cluster_id, names)?;
+    let told = only_partition(request.topics, names, |partition| partition.partition_index)?;
+    Ok(raft::BeginQuorumEpoch {
+        epoch: epoch(told.leader_epoch)?,
+        leader: replica(told.leader_id).ok_or_else(|| partition(ErrorCode::InvalidRequest))?,
+        voter: key(request.voter_id, told.voter_directory_id),
+        endpoints: leader_endpoints(request.leader_endpoints),
+    })
+}
+
+fn end(request: wire::EndQuorumEpochRequest, names: &Names) -> Result<raft::EndQuorumEpoch, Refused> {
+    check_cluster(request.cluster_id, names)?;
+    let told = only_partition(request.topics, names, |partition| partition.partition_index)?;
+    let candidates = told.preferred_candidates.iter();
+    let mut successors: Vec<_> = candidates.filter_map(|c| key(c.candidate_id, c.candidate_directory_id)).collect();
+    // Version 0 names ids only.
+    successors.extend(told.preferred_successors.iter().filter_map(|id| key(*id, Uuid::ZERO)));
+    Ok(raft::EndQuorumEpoch {
+        epoch: epoch(told.leader_epoch)?,
+        leader: replica(told.leader_id).ok_or_else(|| partition(ErrorCode::InvalidRequest))?,
+        successors,
+        endpoints: leader_endpoints(request.leader_endpoints),
+    })
+}
+
+fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raft::Fetch, Refused> {
+    check_cluster(request.cluster_id, names)?;
+    let topic = only(request.topics, |topic| match version {
+        ..=12 => topic.topic == names.topic,
+        _ => topic.topic_id == names.topic_id,
+    })?;
+    let asked = only(topic.partitions, |partition| partition.partition == PARTITION)?;
+    let from = position(asked.fetch_offset, asked.last_fetched_epoch)?;
+    let Ok(max_wait_ms) = u64::try_from(request.max_wait_ms) else {
+        return Err(partition(ErrorCode::InvalidRequest));
+    };
+    Ok(raft::Fetch {
+        epoch: epoch(asked.current_leader_epoch)?,
+        replica: request.replica_state.and_then(|state| key(state.replica_id, asked.replica_directory_id)),
+        from,
+        high_watermark: match asked.high_watermark {
+            // The default, for versions that cannot say.
+            i64::MAX => FetchHighWatermark::Unsaid,
+            told => FetchHighWatermark::Known(u64::try_from(told).ok().map(Offset)),
+        },
+        max_wait: Span::ms(max_wait_ms),
+        max_bytes: u32::try_from(request.max_bytes).unwrap_or(0),
+        round: asked.marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
+    })
+}
+
+/// The core's answer in the version of its request; `records` fill the range of a fetch answer.
+pub(crate) fn response(
+    asked: Asked,
+    body: raft::Response,
+    records: Vec<Bytes>,
+    names: &Names,
+) -> Result<Frame, Error> {
+    match body {
+        raft::Response::Vote(answer) => {
+            let partition = wire::VoteResponsePartition {
+                partition_index: PARTITION,
+                error_code: error_code(answer.view.error),
+                leader_id: wire_id(answer.view.leader),
+                leader_epoch: answer.view.epoch.0 as i32,
+                vote_granted: answer.granted,
+                ..wire::VoteResponsePartition::default()
+            };
+            quorum_response::<_, wire::VoteResponse>(asked, partition, &answer.view, names)
+        }
+        raft::Response::BeginQuorumEpoch(view) => {
+            let partition = wire::BeginQuorumEpochResponsePartition {
+                partition_index: PARTITION,
+                error_code: error_code(view.error),
+                leader_id: wire_id(view.leader),
+                leader_epoch: view.epoch.0 as i32,
+                ..wire::BeginQuorumEpochResponsePartition::default()
+            };
+            quorum_response::<_, wire::BeginQuorumEpochResponse>(asked, partition, &view, names)
+        }
+        raft::Response::EndQuorumEpoch(view) => {
+            let partition = wire::EndQuorumEpochResponsePartition {
+                partition_index: PARTITION,
+                error_code: error_code(view.error),
+                leader_id: wire_id(view.leader),
+                leader_epoch: view.epoch.0 as i32,
+                ..wire::EndQuorumEpochResponsePartition::default()
+            };
+            quorum_response::<_, wire::EndQuorumEpochResponse>(asked, partition, &view, names)
+        }
+        raft::Response::Fetch(answer) => fetch_response(asked, answer, records, names),
+    }
+}
+
+fn quorum_response<P, R>(asked: Asked, partition: P, view: &LeaderView, names: &Names) -> Result<Frame, Error>
+where
+    R: wire::Message + From<wire::QuorumResponse<P>>,
+{
+    let node_endpoints = match (view.leader, view.endpoints.first(), asked.version) {
+        (Some(leader), Some(at), 1..) => vec![wire::NodeEndpoint {
+            node_id: leader.0 as i32,
+            host: at.host.clone(),
+            port: at.port,
+            ..wire::NodeEndpoint::default()
+        }],
+        (_, _, _) => Vec::new(),
+    };
+    let topic = wire::Topic { topic_name: names.topic.clone(), partitions: vec![partition], tags: Default::default() };
+    let response = wire::QuorumResponse {
+        error_code: ErrorCode::None,
+        topics: vec![topic],
+        node_endpoints,
+        tags: Default::default(),
+    };
+    encode_response(R::from(response), asked.version, asked.correlation)
+}
+
+fn fetch_response(
+    asked: Asked,
+    answer: raft::FetchAnswer,
+    records: Vec<Bytes>,
+    names: &Names,
+) -> Result<Frame, Error> {
+    let mut partition = wire::FetchResponsePartition {
+        partition_index: PARTITION,
+        error_code: error_code(answer.view.error),
+        high_watermark: answer.high_watermark.map_or(-1, |offset| offset.0 as i64),
+        log_start_offset: answer.start.0 as i64,
+        current_leader: Some(wire::LeaderIdAndEpoch {
+            leader_id: wire_id(answer.view.leader),
+            leader_epoch: answer.view.epoch.0 as i32,
+            ..wire::LeaderIdAndEpoch::default()
+        }),
+        records: Some(join(records)),
+        ..wire::FetchResponsePartition::default()
+    };
+    match answer.fetched {
+        Fetched::Diverging(end) => {
+            partition.diverging_epoch = Some(wire::DivergingEpoch {
+                epoch: end.epoch.0 as i32,
+                end_offset: end.offset.0 as i64,
+                ..wire::DivergingEpoch::default()
+            });
+        }
+        Fetched::Snapshot(id) => {
+            partition.snapshot_id = Some(wire::SnapshotId {
+                end_offset: id.offset.0 as i64,
+                epoch: id.epoch.0 as i32,
+                ..wire::SnapshotId::default()
+            });
+        }
+        Fetched::Nothing | Fetched::Range { .. } | Fetched::Batches(_) => {}
+    }
+    if let Some(round) = answer.round {
+        partition.marks = Some(wire::LeaderMarks { read_round: round as i64, ..wire::LeaderMarks::default() });
+    }
+    let mut topic = wire::FetchResponseTopic { partitions: vec![partition], ..wire::FetchResponseTopic::default() };
+    match asked.version {
+        ..=12 => topic.topic.clone_from(&names.topic),
+        _ => topic.topic_id = names.topic_id,
+    }
+    let mut response = wire::FetchResponse { responses: vec![topic], ..wire::FetchResponse::default() };
+    if let (Some(leader), 16.., Some(at)) = (answer.view.leader, asked.version, answer.view.endpoints.first()) {
+        response.node_endpoints.push(wire::FetchNodeEndpoint {
+            node_id: leader.0 as i32,
+            host: at.host.clone(),
+            port: i32::from(at.port),
+            ..wire::FetchNodeEndpoint::default()
+        });
+    }
+    encode_response(response, asked.version, asked.correlation)
+}
+
+/// One buffer for the message. Nearly always there is one batch or none: then nothing is copied.
+fn join(mut records: Vec<Bytes>) -> Bytes {
+    match records.len() {
+        0 => Bytes::new(),
+        1 => records.remove(0),
+        _ => records.concat().into(),
+    }
+}
+
+/// An error answer to a request that did not reach the core.
+pub(crate) fn refusal(asked: Asked, refusal: Refusal, view: &LeaderView, names: &Names) -> Result<Frame, Error> {
+    let code = match refusal {
+        Refusal::Cluster(_) => ErrorCode::InconsistentClusterId,
+        Refusal::TopLevel(code) => code,
+        Refusal::Partition(code) => {
+            let view = LeaderView { error: super::error_kind(code), ..view.clone() };
+            let body = match asked.api {
+                ApiKey::Vote => raft::Response::Vote(raft::VoteAnswer { view, granted: false }),
+                ApiKey::BeginQuorumEpoch => raft::Response::BeginQuorumEpoch(view),
+                ApiKey::EndQuorumEpoch => raft::Response::EndQuorumEpoch(view),
+                ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => raft::Response::Fetch(raft::FetchAnswer {
+                    view,
+                    high_watermark: None,
+                    start: Offset::ZERO,
+                    fetched: Fetched::Nothing,
+                    round: None,
+                }),
+            };
+            return response(asked, body, Vec::new(), names);
+        }
+    };
+    let (version, correlation) = (asked.version, asked.correlation);
+    match asked.api {
+        ApiKey::Vote => {
+            let response = wire::VoteResponse { error_code: code, ..wire::VoteResponse::default() };
+            encode_response(response, version, correlation)
+        }
+        ApiKey::BeginQuorumEpoch => {
+            let response = wire::BeginQuorumEpochResponse { error_code: code, ..Default::default() };
+            encode_response(response, version, correlation)
+        }
+        ApiKey::EndQuorumEpoch => {
+            let response = wire::EndQuorumEpochResponse { error_code: code, ..Default::default() };
+            encode_response(response, version, correlation)
+        }
+        ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => {
+            let response = wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };
+            encode_response(response, version, correlation)
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Our questions in the newest version that the peer speaks, and its answers in the protocol's words.
+
+use super::{Names, PARTITION, endpoints, error_kind, replica, wire_directory, wire_id};
+use crate::fetched::FetchedRecords;
+use crate::links::{Encode, Encoded, Question, Speaks};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
+use quorate_raft as raft;
+use quorate_raft::{Features, FetchHighWatermark, Fetched, LeaderView};
+use quorate_wire::message as wire;
+use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_request};
+use std::sync::Arc;
+use tracing::warn;
+
+/// The name by which we introduce ourselves.
+const CLIENT: &str = "quorate";
+
+impl Encode for Names {
+    fn encode(&self, question: &Question, speaks: Option<&Speaks>, correlation: i32) -> Result<Encoded, ()> {
+        let newest = |api: ApiKey| match speaks {
+            Some(speaks) => speaks.newest(api.key()).map(|newest| newest.min(api.newest())).ok_or(()),
+            None => Ok(api.newest()),
+        };
+        let knows_marks = speaks.is_some_and(|speaks| features(speaks).rounds);
+        match question {
+            Question::Hello => send(hello_request(), newest(ApiKey::ApiVersions)?, correlation),
+            Question::Raft(_, raft::Request::Vote(vote)) => {
+                send(self.vote(vote), newest(ApiKey::Vote)?, correlation)
+            }
+            Question::Raft(_, raft::Request::BeginQuorumEpoch(begin)) => {
+                send(self.begin(begin), newest(ApiKey::BeginQuorumEpoch)?, correlation)
+            }
+            Question::Raft(_, raft::Request::EndQuorumEpoch(end)) => {
+                send(self.end(end), newest(ApiKey::EndQuorumEpoch)?, correlation)
+            }
+            Question::Raft(_, raft::Request::Fetch(fetch)) => {
+                send(self.fetch(fetch, knows_marks), newest(ApiKey::Fetch)?, correlation)
+            }
+            Question::Forward(_, request) => send(request.clone(), newest(ApiKey::Forward)?, correlation),
+        }
+    }
+}
+
+fn send<M: wire::Message>(message: M, version: i16, correlation: i32) -> Result<Encoded, ()> {
+    let header = RequestHeader::new(M::API, version, correlation, Some(CLIENT.to_owned()));
+    let frame = encode_request(header, message).map_err(|error| warn!(%error, "a request cannot be sent"))?;
+    Ok(Encoded { frame, version })
+}
+
+fn hello_request() -> wire::ApiVersionsRequest {
+    wire::ApiVersionsRequest {
+        client_software_name: CLIENT.to_owned(),
+        client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..wire::ApiVersionsRequest::default()
+    }
+}
+
+impl Names {
+    fn topics<P>(&self, partition: P) -> Vec<wire::Topic<P>> {
+        vec![wire::Topic { topic_name: self.topic.clone(), partitions: vec![partition], tags: Default::default() }]
+    }
+
+    fn vote(&self, vote: &raft::Vote) -> wire::VoteRequest {
+        wire::VoteRequest {
+            cluster_id: Some(self.cluster.clone()),
+            voter_id: wire_id(vote.voter.map(|voter| voter.id)),
+            topics: self.topics(wire::VoteRequestPartition {
+                partition_index: PARTITION,
+                replica_epoch: vote.epoch.0 as i32,
+                replica_id: vote.candidate.id.0 as i32,
+                replica_directory_id: wire_directory(Some(vote.candidate)),
+                voter_directory_id: wire_directory(vote.voter),
+                last_offset_epoch: vote.last.epoch.0 as i32,
+                last_offset: vote.last.offset.0 as i64,
+                pre_vote: vote.pre_vote,
+                ..wire::VoteRequestPartition::default()
+            }),
+            ..wire::VoteRequest::default()
+        }
+    }
+
+    fn begin(&self, begin: &raft::BeginQuorumEpoch) -> wire::BeginQuorumEpochRequest {
+        wire::BeginQuorumEpochRequest {
+            cluster_id: Some(self.cluster.clone()),
+            voter_id: wire_id(begin.voter.map(|voter| voter.id)),
+            topics: self.topics(wire::BeginQuorumEpochRequestPartition {
+                partition_index: PARTITION,
+                voter_directory_id: wire_directory(begin.voter),
+                leader_id: begin.leader.0 as i32,
+                leader_epoch: begin.epoch.0 as i32,
+                ..wire::BeginQuorumEpochRequestPartition::default()
+            }),
+            leader_endpoints: leader_endpoints(&begin.endpoints),
+            ..wire::BeginQuorumEpochRequest::default()
+        }
+    }
+
+    fn end(&self, end: &raft::EndQuorumEpoch) -> wire::EndQuorumEpochRequest {
+        let candidate = |key: &quorate_base::ReplicaKey| wire::PreferredCandidate {
+            candidate_id: key.id.0 as i32,
+            candidate_directory_id: wire_directory(Some(*key)),
+            ..wire::PreferredCandidate::default()
+        };
+        wire::EndQuorumEpochRequest {
+            cluster_id: Some(self.cluster.clone()),
+            topics: self.topics(wire::EndQuorumEpochRequestPartition {
+                partition_index: PARTITION,
+                leader_id: end.leader.0 as i32,
+                leader_epoch: end.epoch.0 as i32,
+                preferred_successors: end.successors.iter().map(|key| key.id.0 as i32).collect(),
+                preferred_candidates: end.successors.iter().map(candidate).collect(),
+                ..wire::EndQuorumEpochRequestPartition::default()
+            }),
+            leader_endpoints: leader_endpoints(&end.endpoints),
+            ..wire::EndQuorumEpochRequest::default()
+        }
+    }
+
+    fn fetch(&self, fetch: &raft::Fetch, knows_marks: bool) -> wire::FetchRequest {
+        let round = fetch.round.filter(|_| knows_marks);
+        let partition = wire::FetchRequestPartition {
+            partition: PARTITION,
+            current_leader_epoch: fetch.epoch.0 as i32,
+            fetch_offset: fetch.from.offset.0 as i64,
+            last_fetched_epoch: fetch.from.epoch.0 as i32,
+            replica_directory_id: wire_directory(fetch.replica),
+            high_watermark: match fetch.high_watermark {
+                FetchHighWatermark::Unsaid => i64::MAX,
+                FetchHighWatermark::Known(known) => known.map_or(-1, |offset| offset.0 as i64),
+            },
+            marks: round.map(|round| wire::FetcherMarks {
+                understands: wire::UNDERSTANDS_MARKS,
+                read_round: round as i64,
+                ..wire::FetcherMarks::default()
+            }),
+            ..wire::FetchRequestPartition::default()
+        };
+        wire::FetchRequest {
+            cluster_id: Some(self.cluster.clone()),
+            replica_state: Some(wire::ReplicaState {
+                replica_id: wire_id(fetch.replica.map(|replica| replica.id)),
+                ..wire::ReplicaState::default()
+            }),
+            max_wait_ms: i32::try_from(fetch.max_wait.as_ms()).unwrap_or(i32::MAX),
+            max_bytes: i32::try_from(fetch.max_bytes).unwrap_or(i32::MAX),
+            topics: vec![wire::FetchRequestTopic {
+                topic: self.topic.clone(),
+                topic_id: self.topic_id,
+                partitions: vec![partition],
+                ..wire::FetchRequestTopic::default()
+            }],
+            ..wire::FetchRequest::default()
+        }
+    }
+}
+
+fn leader_endpoints(endpoints: &[raft::Endpoint]) -> Vec<wire::LeaderEndpoint> {
+    let endpoint = |at: &raft::Endpoint| wire::LeaderEndpoint {
+        name: at.listener.clone(),
+        host: at.host.clone(),
+        port: at.port,
+        ..wire::LeaderEndpoint::default()
+    };
+    endpoints.iter().map(endpoint).collect()
+}
+
+/// What a peer says that it speaks.
+pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, String> {
+    let response: wire::ApiVersionsResponse = response.decode(version).map_err(|error| error.to_string())?;
+    match response.error_code {
+        // An older peer names the versions of ApiVersions that it speaks, and the rest is asked in version 0.
+        ErrorCode::None | ErrorCode::UnsupportedVersion => {
+            Ok(Speaks(response.api_keys.iter().map(|key| (key.api_key, key.min_version, key.max_version)).collect()))
+        }
+        code => Err(format!("the peer refused to say what it speaks: {code}")),
+    }
+}
+
+/// What that allows the protocol.
+pub(crate) fn features(speaks: &Speaks) -> Features {
+    Features {
+        pre_vote: speaks.newest(ApiKey::Vote.key()).is_some_and(|newest| newest >= 2),
+        rounds: speaks.newest(ApiKey::Forward.key()).is_some(),
+    }
+}
+
+/// An answer to a question of the protocol; for a fetch also its records. An error is for the log: the
+/// connection is of no further use.
+pub(crate) fn answer(
+    response: ResponseFrame,
+    version: i16,
+    question: &raft::Request,
+    names: &Names,
+) -> Result<(raft::Response, Option<FetchedRecords>), String> {
+    match question {
+        raft::Request::Vote(_) => {
+            let answer: wire::VoteResponse = decode(response, version)?;
+            let (partition, nodes) = only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let view = view(partition.error_code, partition.leader_id, partition.leader_epoch, &nodes, names)?;
+            Ok((raft::Response::Vote(raft::VoteAnswer { view, granted: partition.vote_granted }), None))
+        }
+        raft::Request::BeginQuorumEpoch(_) => {
+            let answer: wire::BeginQuorumEpochResponse = decode(response, version)?;
+            let (partition, nodes) = only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let view = view(partition.error_code, partition.leader_id, partition.leader_epoch, &nodes, names)?;
+            Ok((raft::Response::BeginQuorumEpoch(view), None))
+        }
+        raft::Request::EndQuorumEpoch(_) => {
+            let answer: wire::EndQuorumEpochResponse = decode(response, version)?;
+            let (partition, nodes) = only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let view = view(partition.error_code, partition.leader_id, partition.leader_epoch, &nodes, names)?;
+            Ok((raft::Response::EndQuorumEpoch(view), None))
+        }
+        raft::Request::Fetch(_) => fetch(decode(response, version)?, names),
+    }
+}
+
+fn decode<M: wire::Message>(response: ResponseFrame, version: i16) -> Result<M, String> {
+    response.decode(version).map_err(|error| error.to_string())
+}
+
+fn only<R, P>(
+    response: R,
+    parts: impl FnOnce(R) -> (ErrorCode, Vec<wire::Topic<P>>, Vec<wire::NodeEndpoint>),
+) -> Result<(P, Vec<wire::NodeEndpoint>), String> {
+    let (code, topics, nodes) = parts(response);
+    top_level(code)?;
+    let partition = topics.into_iter().flat_map(|topic| topic.partitions).next();
+    Ok((partition.ok_or("the answer speaks of no partition")?, nodes))
+}
+
+fn top_level(code: ErrorCode) -> Result<(), String> {
+    match code {
+        ErrorCode::None => Ok(()),
+        ErrorCode::InconsistentClusterId => {
+            Err("the peer belongs to another cluster (INCONSISTENT_CLUSTER_ID): check its address in controller.quorum.voters".into())
+        }
+        code => Err(format!("the peer refused the request: {code}")),
+    }
+}
+
+fn view(
+    code: ErrorCode,
+    leader: i32,
+    epoch: i32,
+    nodes: &[wire::NodeEndpoint],
+    names: &Names,
+) -> Result<LeaderView, String> {
+    let at = nodes.iter().find(|node| node.node_id == leader).map(|node| (node.host.as_str(), node.port));
+    leader_view(code, leader, epoch, at, names)
+}
+
+fn leader_view(
+    code: ErrorCode,
+    leader: i32,
+    epoch: i32,
+    at: Option<(&str, u16)>,
+    names: &Names,
+) -> Result<LeaderView, String> {
+    Ok(LeaderView {
+        error: error_kind(code),
+        epoch: Epoch(u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?),
+        leader: replica(leader),
+        endpoints: at.map_or_else(|| Arc::from([]), |(host, port)| endpoints(&names.listener, host, port)),
+    })
+}
+
+fn fetch(
+    response: wire::FetchResponse,
+    names: &Names,
+) -> Result<(raft::Response, Option<FetchedRecords>), String> {
+    top_level(response.error_code)?;
+    let nodes = response.node_endpoints;
+    let partition = response.responses.into_iter().flat_map(|topic| topic.partitions).next();
+    let partition = partition.ok_or("the answer speaks of no partition")?;
+    let current = partition.current_leader.ok_or("the answer does not say who leads")?;
+    let node = nodes.iter().find(|node| node.node_id == current.leader_id);
+    let at = node.and_then(|node| Some((node.host.as_str(), u16::try_from(node.port).ok()?)));
+    let view = leader_view(partition.error_code, current.leader_id, current.leader_epoch, at, names)?;
+    let position = |offset: i64, epoch: i32| {
+        let offset = u64::try_from(offset).map_err(|_| format!("the answer has the offset {offset}"))?;
+        let epoch = u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?;
+        Ok::<_, String>(OffsetEpoch::new(Offset(offset), Epoch(epoch)))
+    };
+    let mut records = None;
+    let fetched = match (partition.diverging_epoch, partition.snapshot_id) {
+        (Some(end), _) => Fetched::Diverging(position(end.end_offset, end.epoch)?),
+        (None, Some(id)) => Fetched::Snapshot(position(id.end_offset, id.epoch)?),
+        (None, None) => match partition.records {
+            Some(bytes) if !bytes.is_empty() => {
+                let (checked, fault) = FetchedRecords::check(bytes);
+                if let Some(fault) = fault {
+                    warn!(fault, leader = current.leader_id, "the leader sent records that make no sense; what precedes them is kept and the rest is asked for again");
+                }
+                let marks = checked.marks();
+                records = Some(checked);
+                Fetched::Batches(marks)
+            }
+            Some(_) | None => Fetched::Batches(Vec::new()),
+        },
+    };
+    let answer = raft::FetchAnswer {
+        view,
+        high_watermark: u64::try_from(partition.high_watermark).ok().map(Offset),
+        start: Offset(u64::try_from(partition.log_start_offset).unwrap_or(0)),
+        fetched,
+        round: partition.marks.and_then(|marks| u64::try_from(marks.read_round).ok()),
+    };
+    Ok((raft::Response::Fetch(answer), records))
+}
+
