@@ -4,7 +4,7 @@
 //! promises only two things: they happen in order, and [`Input::Durable`] is true.
 
 use crate::message::{Endpoint, Request, Response};
-use quorate_base::{Epoch, Offset, ReplicaId, Time};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Time};
 use std::sync::Arc;
 
 /// Names a request that waits for [`Effect::Reply`]; chosen by the caller, never reused.
@@ -164,6 +164,92 @@ pub enum Effect {
     },
     /// The shutdown that was asked for is complete.
     Stopped,
+    /// A peer broke the protocol or is misconfigured: its message was refused, nothing was truncated or
+    /// applied. A human must look [P8].
+    Complain {
+        /// What it did.
+        what: Complaint,
+    },
+}
+
+/// What a peer did that no correct peer of this quorum does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Complaint {
+    /// Two replicas are named as leaders of one epoch.
+    TwoLeaders {
+        /// The epoch.
+        epoch: Epoch,
+        /// Whom this node knows.
+        known: ReplicaId,
+        /// Whom the message names.
+        told: ReplicaId,
+    },
+    /// This node is named as leader of an epoch in which it does not lead.
+    NamedAsLeader {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Another node uses this node's id.
+    SharesOurId {
+        /// The id.
+        id: ReplicaId,
+    },
+    /// The peer refused a vote because it has another key than our voter set says.
+    WrongVoterKey {
+        /// The peer.
+        id: ReplicaId,
+    },
+    /// A voter took back the vote it gave, or gave one it had refused.
+    ChangedVote {
+        /// The voter.
+        id: ReplicaId,
+        /// In which epoch.
+        epoch: Epoch,
+    },
+    /// Following the leader would remove committed records.
+    DivergedBelowCommitted {
+        /// Where the log would be cut.
+        cut: Offset,
+        /// What is committed.
+        committed: Offset,
+    },
+    /// The leader says that the logs differ, but what it says would not change ours.
+    DivergedNowhere {
+        /// The leader's end of the epoch.
+        told: OffsetEpoch,
+        /// Our end and last epoch.
+        ours: OffsetEpoch,
+    },
+    /// Records do not continue our log.
+    RecordGap {
+        /// Where our log ends.
+        end: Offset,
+        /// Where the records begin.
+        base: Offset,
+    },
+    /// Records carry an older epoch than those before them.
+    EpochFell {
+        /// The epoch before.
+        last: Epoch,
+        /// The epoch after.
+        next: Epoch,
+    },
+    /// The leader's high watermark is below one that is known already.
+    HighWatermarkFell {
+        /// What is known.
+        known: Offset,
+        /// What was told.
+        told: Offset,
+    },
+    /// The peer says that our message is malformed.
+    CalledInvalid,
+    /// The leader asks us to start from a snapshot, which this node cannot yet.
+    Snapshot {
+        /// The snapshot's id.
+        id: OffsetEpoch,
+    },
+    /// The answer does not fit the question, or a field is out of its range.
+    Malformed,
 }
 
 /// Where a request goes.

@@ -13,16 +13,44 @@
 //! | voter, observer | a replica that the latest voter set names, or does not name |
 //! | start | first offset of the log |
 
+mod check;
 mod config;
 mod effect;
+mod election;
+mod epochs;
+mod fetch;
+mod follower;
+mod leader;
+mod learn;
+mod majority;
 mod message;
+mod mutants;
+mod open;
+mod outbox;
+mod peers;
+mod quorum;
+mod reads;
+mod resigned;
+mod role;
+#[cfg(test)]
+mod tests;
+mod view;
+mod voters;
+mod writes;
 
 pub use config::{Config, ElectionState, Recovered};
 pub use effect::{
-    BatchMark, Call, ControlRecord, Destination, Effect, Features, Input, Loss, Refusal, Source,
-    Ticket, Token, Write, WriteId,
+    BatchMark, Call, Complaint, ControlRecord, Destination, Effect, Features, Input, Loss, Refusal,
+    Source, Ticket, Token, Write, WriteId,
 };
+pub use leader::Progress;
+pub use majority::majority;
 pub use message::{
     BeginQuorumEpoch, EndQuorumEpoch, Endpoint, ErrorKind, Fetch, FetchAnswer, FetchHighWatermark,
     Fetched, LeaderView, Request, Response, Vote, VoteAnswer,
 };
+#[cfg(mutants)]
+pub use mutants::Mutant;
+pub use open::OpenError;
+pub use quorum::Quorum;
+pub use view::{RoleName, View};

@@ -1,0 +1,132 @@
+//! Invariants of the whole state, for tests and the simulator; never called in a server.
+//!
+//! Each names one fact. What needs a second replica to check is the simulator's to check.
+
+use crate::quorum::Quorum;
+use crate::role::Role;
+use quorate_base::{Offset, Time};
+
+impl Quorum {
+    /// Checks every invariant between two steps.
+    ///
+    /// # Panics
+    /// If one does not hold; the message has the values.
+    pub fn check(&self) {
+        self.check_marks();
+        self.check_role();
+        self.check_messages();
+        assert!(
+            self.deadline() > self.now || self.announced.is_none(),
+            "a timer was left behind: {:?} at {:?} as {:?}",
+            self.deadline(),
+            self.now,
+            self.role
+        );
+    }
+
+    fn check_marks(&self) {
+        let durable = self.writes.durable();
+        assert!(durable <= self.end, "durable {durable} beyond the end {}", self.end);
+        assert!(self.start <= self.end, "start {} beyond the end {}", self.start, self.end);
+        assert!(
+            self.committed <= durable,
+            "committed {} to the caller beyond durable {durable}",
+            self.committed
+        );
+        if let Some(high_watermark) = self.high_watermark {
+            assert!(
+                self.start <= high_watermark && high_watermark <= self.end,
+                "high watermark {high_watermark} outside [{}, {}]",
+                self.start,
+                self.end
+            );
+        }
+        assert!(
+            self.epochs.last() <= self.standing.epoch,
+            "records of epoch {} in epoch {}",
+            self.epochs.last(),
+            self.standing.epoch
+        );
+        let entries = self.epochs.entries();
+        let ascending = entries.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1);
+        assert!(ascending, "epochs do not ascend: {entries:?}");
+        assert_eq!(entries.first().map(|e| e.1), (self.end > self.start).then_some(self.start));
+        assert!(
+            entries.last().is_none_or(|e| e.1 < self.end),
+            "an epoch beyond the end: {entries:?}"
+        );
+    }
+
+    fn check_role(&self) {
+        let leader = self.standing.leader;
+        let own = self.id().is_some() && leader == self.id();
+        let stands = match &self.role {
+            Role::Unattached(role) => {
+                assert!(!own, "unattached behind its own leadership");
+                assert!(
+                    self.is_voter() || role.election_at == Time::NEVER,
+                    "an observer waits for an election"
+                );
+                false
+            }
+            Role::Prospective(_) => true,
+            Role::Candidate(_) => {
+                assert_eq!(leader, None, "a candidate knows no leader");
+                let voted = self.standing.voted;
+                assert!(
+                    voted.is_some_and(|v| self.key.is_some_and(|own| v.names(own))),
+                    "a candidate that voted for {voted:?}"
+                );
+                true
+            }
+            Role::Follower(_) => {
+                assert!(leader.is_some() && !own, "follows {leader:?}");
+                false
+            }
+            Role::Leader(leader) => {
+                assert!(own, "leads an epoch of {:?}", self.standing.leader);
+                assert!(
+                    self.high_watermark.is_none_or(|known| known > leader.epoch_start),
+                    "high watermark {:?} without a record of the epoch that starts at {}",
+                    self.high_watermark,
+                    leader.epoch_start
+                );
+                assert!(leader.epoch_start < self.end, "no first record of the epoch");
+                for parked in &leader.parked {
+                    assert_eq!(parked.fetch.from.offset, self.end, "parked though there is more");
+                    assert_eq!(parked.fetch.epoch, self.standing.epoch);
+                }
+                let rounds: Vec<_> = leader.reads.waiting().collect();
+                assert!(rounds.windows(2).all(|w| w[0].0 < w[1].0), "rounds: {rounds:?}");
+                assert!(rounds.iter().all(|(round, count)| {
+                    *count > 0 && *round > 0 && *round <= leader.reads.round()
+                }));
+                let ends = leader.voters.iter().map(|v| v.end.unwrap_or(Offset::ZERO));
+                assert!(ends.max().unwrap_or_default() <= self.end, "a voter ahead of its leader");
+                true
+            }
+            Role::Resigned(_) => {
+                assert!(own, "resigned an epoch of {:?}", self.standing.leader);
+                assert_eq!(self.high_watermark, None);
+                true
+            }
+        };
+        assert!(!stands || self.is_voter(), "an observer stands: {:?}", self.role);
+        assert!(
+            self.announced.is_none() || self.on_disk == self.standing.on_disk(),
+            "{:?} was not written, the file says {:?}",
+            self.standing,
+            self.on_disk
+        );
+    }
+
+    fn check_messages(&self) {
+        let fetches = self.peers.fetches();
+        assert!(fetches <= 1, "{fetches} fetches in flight");
+        let fetches_allowed = matches!(self.role, Role::Unattached(_) | Role::Follower(_));
+        assert!(fetches == 0 || fetches_allowed, "fetches as {:?}", self.role.name());
+        for needs in self.outbox.held() {
+            assert!(!self.writes.covers(needs), "held though {needs:?} is durable");
+        }
+    }
+}

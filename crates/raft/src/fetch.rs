@@ -1,0 +1,149 @@
+//! The leader's side of a fetch: check it, serve it, or park it until there is news.
+//!
+//! A parked fetch is never forgotten: an append, any move of the high watermark, a waiting read, its expiry
+//! or the loss of leadership answers it, and each time everything is checked again [P32].
+
+use crate::effect::{Complaint, Effect, Ticket};
+use crate::message::{ErrorKind, Fetch, FetchAnswer, FetchHighWatermark, Fetched, Response};
+use crate::quorum::Quorum;
+use crate::role::Role;
+use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Time};
+
+/// How many fetches are held back at most; beyond that they are answered at once.
+const PARKED: usize = 4_096;
+
+/// A fetch that waits for news.
+#[derive(Clone, Debug)]
+pub(crate) struct Parked {
+    pub(crate) ticket: Ticket,
+    pub(crate) fetch: Fetch,
+    pub(crate) voter: bool,
+    pub(crate) expires_at: Time,
+}
+
+impl Quorum {
+    pub(crate) fn on_fetch(&mut self, ticket: Ticket, fetch: Fetch, out: &mut Vec<Effect>) {
+        if let Err(error) = self.may_fetch(&fetch) {
+            return self.refuse_fetch(ticket, error, out);
+        }
+        if let Some(key) = fetch.replica
+            && Some(key.id) == self.id()
+        {
+            out.push(Effect::Complain { what: Complaint::SharesOurId { id: key.id } });
+            return self.refuse_fetch(ticket, ErrorKind::InvalidRequest, out);
+        }
+        // A diverging fetch says nothing about what its replica holds: it counts for nothing.
+        if self.diverging(fetch.from).is_none() {
+            self.note_fetch(&fetch, out);
+            if self.park(ticket, &fetch) {
+                return;
+            }
+        }
+        self.answer(ticket, &fetch, out);
+    }
+
+    /// The checks of a fetch in their order [P26].
+    fn may_fetch(&self, fetch: &Fetch) -> Result<(), ErrorKind> {
+        let leads = matches!(self.role, Role::Leader(_));
+        let led = matches!(self.role, Role::Resigned(_));
+        if fetch.from.epoch > fetch.epoch {
+            Err(ErrorKind::InvalidRequest)
+        } else if fetch.epoch < self.standing.epoch {
+            Err(ErrorKind::FencedLeaderEpoch)
+        } else if fetch.epoch > self.standing.epoch {
+            Err(ErrorKind::UnknownLeaderEpoch)
+        } else if self.stopping.is_some() && (leads || led) {
+            Err(ErrorKind::BrokerNotAvailable)
+        } else if !leads {
+            Err(ErrorKind::NotLeaderOrFollower)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Where a log that ends like this leaves ours; `None` if it is a prefix of ours [P27].
+    fn diverging(&self, from: OffsetEpoch) -> Option<OffsetEpoch> {
+        if from.offset == Offset::ZERO {
+            return None;
+        }
+        let own = self.epochs.end_of(from.epoch, self.end);
+        let own = own.unwrap_or(OffsetEpoch::new(self.start, Epoch::ZERO));
+        (own.epoch != from.epoch || own.offset < from.offset).then_some(own)
+    }
+
+    /// Holds a valid fetch back if there is nothing to tell. False if it must be answered [P31].
+    fn park(&mut self, ticket: Ticket, fetch: &Fetch) -> bool {
+        let news = match fetch.high_watermark {
+            FetchHighWatermark::Unsaid => false,
+            FetchHighWatermark::Known(known) => known < self.high_watermark,
+        };
+        if fetch.from.offset < self.end || fetch.max_wait == Span::ZERO || news {
+            return false;
+        }
+        let voter = fetch.replica.is_some_and(|key| self.voters.contains(key));
+        let Role::Leader(leader) = &mut self.role else { return false };
+        // A read waits for this voter to come back with the round that the answer will carry.
+        let read = voter && fetch.round.is_some_and(|echo| leader.reads.wait_beyond(echo));
+        if read || leader.parked.len() >= PARKED {
+            return false;
+        }
+        let expires_at = self.now + fetch.max_wait;
+        leader.parked.push(Parked { ticket, fetch: fetch.clone(), voter, expires_at });
+        true
+    }
+
+    /// Answers the parked fetches that `which` picks, as if they had come now.
+    pub(crate) fn unpark(&mut self, which: impl Fn(&Parked) -> bool, out: &mut Vec<Effect>) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        let mut parked = std::mem::take(&mut leader.parked);
+        for parked in parked.extract_if(.., |parked| which(parked)) {
+            self.answer(parked.ticket, &parked.fetch, out);
+        }
+        if let Role::Leader(leader) = &mut self.role {
+            leader.parked = parked; // Kept for its room too.
+        }
+    }
+
+    fn answer(&mut self, ticket: Ticket, fetch: &Fetch, out: &mut Vec<Effect>) {
+        if let Err(error) = self.may_fetch(fetch) {
+            return self.refuse_fetch(ticket, error, out);
+        }
+        let fetched = match self.diverging(fetch.from) {
+            Some(own) => Fetched::Diverging(own),
+            None if fetch.from.offset < self.end => Fetched::Range {
+                start: fetch.from.offset,
+                end: self.end,
+                max_bytes: fetch.max_bytes,
+            },
+            None => Fetched::Nothing,
+        };
+        let round = match &mut self.role {
+            Role::Leader(leader) => fetch.round.map(|_| leader.reads.tell()),
+            Role::Unattached(_)
+            | Role::Prospective(_)
+            | Role::Candidate(_)
+            | Role::Follower(_)
+            | Role::Resigned(_) => None,
+        };
+        let body = Response::Fetch(FetchAnswer {
+            view: self.leader_view(ErrorKind::None),
+            high_watermark: self.high_watermark,
+            start: self.start,
+            fetched,
+            round,
+        });
+        // Records need not be durable here to be copied [P43]; that this node leads must be [P44].
+        self.reply(ticket, self.shown(), body, out);
+    }
+
+    pub(crate) fn refuse_fetch(&mut self, ticket: Ticket, error: ErrorKind, out: &mut Vec<Effect>) {
+        let body = Response::Fetch(FetchAnswer {
+            view: self.leader_view(error),
+            high_watermark: None,
+            start: self.start,
+            fetched: Fetched::Nothing,
+            round: None,
+        });
+        self.reply(ticket, self.shown(), body, out);
+    }
+}

@@ -1,0 +1,259 @@
+//! The follower's side of replication: where to fetch from, and what to do with the answer.
+//!
+//! A fetch says "all below is durable here", so a replica that counts, or may come to count, sends it only
+//! then. Nothing committed is ever truncated, whoever asks for it [P28].
+
+use crate::effect::{BatchMark, Call, Complaint, Effect, Source, Write, WriteId};
+use crate::message::{Fetch, FetchAnswer, FetchHighWatermark, Fetched, Request};
+use crate::mutants::mutant;
+use crate::peers::{Node, Question};
+use crate::quorum::Quorum;
+use crate::role::{Follower, Role, Standing};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId};
+
+impl Quorum {
+    /// Follows `standing.leader`, which must be known and another.
+    pub(crate) fn become_follower(&mut self, standing: Standing, out: &mut Vec<Effect>) {
+        assert!(standing.leader.is_some(), "a follower knows its leader");
+        assert!(standing.leader != self.id(), "nobody follows itself");
+        let role = Follower {
+            fetch_at: self.now + self.config.fetch_timeout,
+            fetched: false,
+            round: 0,
+            stand_at: None,
+        };
+        self.enter(standing, Role::Follower(role), out);
+    }
+
+    pub(crate) fn turn_follower(&mut self, out: &mut Vec<Effect>) -> bool {
+        let (Role::Follower(role), Some(leader)) = (&self.role, self.standing.leader) else {
+            return false;
+        };
+        if self.may_stand() {
+            if self.now >= role.fetch_at {
+                self.become_prospective(false, out);
+                return true;
+            }
+            if role.stand_at.is_some_and(|at| self.now >= at) && !self.lacks_pre_vote() {
+                self.become_prospective(true, out);
+                return true;
+            }
+        }
+        self.fetch_from_leader(leader, out);
+        false
+    }
+
+    /// From the leader; after a failure there, once from someone who may know a newer one [P30].
+    fn fetch_from_leader(&mut self, leader: ReplicaId, out: &mut Vec<Effect>) {
+        let node = Node::Replica(leader);
+        if self.peers.fetches() > 0 {
+            return;
+        }
+        if self.peers.doubted(node) && self.fetch_from_anyone(Some(leader), out) {
+            self.peers.trust(node);
+        } else if self.ready(node) {
+            self.fetch(node, out);
+        }
+    }
+
+    /// From the first ready one of the bootstrap servers, from a random one on; without bootstrap servers the
+    /// voters serve as such. True if someone was asked.
+    pub(crate) fn fetch_from_anyone(
+        &mut self,
+        except: Option<ReplicaId>,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        let listed = self.config.bootstrap;
+        let count = if listed > 0 { listed } else { self.voters.len() };
+        if self.peers.fetches() > 0 || count == 0 {
+            return false;
+        }
+        let first = self.rng.below(count as u64) as usize;
+        for at in (first..count).chain(0..first) {
+            let node = match listed {
+                0 => Node::Replica(self.voters.entries()[at].0.id),
+                _ => Node::Bootstrap(at),
+            };
+            let skip = |id: Option<ReplicaId>| id.is_some_and(|id| node == Node::Replica(id));
+            if !skip(self.id()) && !skip(except) && self.ready(node) {
+                self.fetch(node, out);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn fetch(&mut self, node: Node, out: &mut Vec<Effect>) {
+        let round = match &self.role {
+            Role::Follower(role) => role.round,
+            Role::Unattached(_)
+            | Role::Prospective(_)
+            | Role::Candidate(_)
+            | Role::Leader(_)
+            | Role::Resigned(_) => 0,
+        };
+        let body = Request::Fetch(Fetch {
+            epoch: self.standing.epoch,
+            replica: self.key,
+            from: self.last(),
+            high_watermark: FetchHighWatermark::Known(self.high_watermark),
+            max_wait: self.config.fetch_max_wait,
+            max_bytes: self.config.fetch_max_bytes,
+            round: Some(round),
+        });
+        // Without an id it can never count, so its fetch acknowledges nothing.
+        let acknowledged = match self.key {
+            Some(_) => self.writes.last_append(),
+            None => WriteId(0),
+        };
+        self.ask(node, Question::Fetch, self.shown().max(acknowledged), body, out);
+    }
+
+    /// The leader's process is gone: a voter need not wait for its timer [P50].
+    pub(crate) fn on_process_gone(&mut self, node: Node) {
+        let allowed = self.is_voter() && !self.lacks_pre_vote();
+        let first = self.now + self.config.death_stagger + self.stagger();
+        if let Role::Follower(role) = &mut self.role
+            && allowed
+            && self.standing.leader.is_some_and(|leader| node == Node::Replica(leader))
+        {
+            role.stand_at = role.stand_at.or(Some(first));
+        }
+    }
+
+    pub(crate) fn on_fetch_answer(
+        &mut self,
+        call: Call,
+        node: Node,
+        answer: FetchAnswer,
+        out: &mut Vec<Effect>,
+    ) {
+        if !self.learn(node, &answer.view, out) {
+            return;
+        }
+        // Whoever serves a fetch leads and says so; anything else is no answer.
+        let leads = answer.view.leader.is_some() && answer.view.leader == self.standing.leader;
+        if !matches!(self.role, Role::Follower(_)) || !leads {
+            self.back_off(node);
+            return;
+        }
+        if let Err(what) = self.take(call, node, &answer, out) {
+            self.refuse(node, what, out);
+            return;
+        }
+        if let Role::Follower(role) = &mut self.role {
+            role.fetch_at = self.now + self.config.fetch_timeout;
+            role.fetched = true;
+            role.stand_at = None;
+            role.round = answer.round.unwrap_or(0);
+        }
+    }
+
+    fn take(
+        &mut self,
+        call: Call,
+        node: Node,
+        answer: &FetchAnswer,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Complaint> {
+        match &answer.fetched {
+            Fetched::Diverging(at) => self.cut_back(*at, out),
+            Fetched::Snapshot(id) => Err(Complaint::Snapshot { id: *id }),
+            Fetched::Range { .. } => Err(Complaint::Malformed),
+            Fetched::Nothing => self.raise_high_watermark(answer.high_watermark),
+            Fetched::Batches(batches) => {
+                self.check_high_watermark(answer.high_watermark)?;
+                let before = self.end;
+                let appended = self.append_fetched(call, batches, out);
+                self.raise_high_watermark(answer.high_watermark)?;
+                appended?;
+                if self.end == before && !batches.is_empty() {
+                    self.back_off(node); // All of a later epoch: asking again at once brings the same.
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The logs part: back to where they last agree, for all that the leader's answer says [P28].
+    fn cut_back(&mut self, told: OffsetEpoch, out: &mut Vec<Effect>) -> Result<(), Complaint> {
+        let mine = self.epochs.end_of(told.epoch, self.end);
+        let cut = match mine {
+            _ if told.epoch == Epoch::ZERO => told.offset.min(self.end),
+            Some(mine) if mine.epoch == told.epoch => mine.offset.min(told.offset),
+            Some(mine) => mine.offset,
+            None => self.start,
+        };
+        let committed = self.settled();
+        if cut < committed {
+            return Err(Complaint::DivergedBelowCommitted { cut, committed });
+        }
+        if cut >= self.end {
+            return Err(Complaint::DivergedNowhere { told, ours: self.last() });
+        }
+        self.end = cut;
+        self.epochs.truncate(cut);
+        let id = self.writes.truncate(cut);
+        if !mutant!(self, SkipTruncate) {
+            out.push(Effect::Write { id, write: Write::Truncate { end: cut } });
+        }
+        Ok(())
+    }
+
+    /// Appends what continues the log, up to the first batch of a later epoch: that one was written after the
+    /// answer's leader was deposed [P29]. An error says what is wrong with the batch behind the appended ones.
+    fn append_fetched(
+        &mut self,
+        call: Call,
+        batches: &[BatchMark],
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Complaint> {
+        let base = self.end;
+        let mut wrong = Ok(());
+        for batch in batches {
+            let last = self.epochs.last();
+            if batch.epoch > self.standing.epoch {
+                break;
+            }
+            if batch.base != self.end {
+                wrong = Err(Complaint::RecordGap { end: self.end, base: batch.base });
+                break;
+            }
+            if batch.last < batch.base || batch.last.0 >= i64::MAX as u64 {
+                wrong = Err(Complaint::Malformed);
+                break;
+            }
+            if batch.epoch < last {
+                wrong = Err(Complaint::EpochFell { last, next: batch.epoch });
+                break;
+            }
+            self.epochs.append(batch.epoch, batch.base);
+            self.end = batch.last + 1;
+        }
+        if self.end > base {
+            let (end, epoch) = (self.end, self.epochs.last());
+            let id = self.writes.append(end);
+            let write = Write::Append { base, end, epoch, source: Source::Fetched(call) };
+            out.push(Effect::Write { id, write });
+        }
+        wrong
+    }
+
+    /// A leader that has not yet one tells none; apart from that it never falls [P38].
+    fn check_high_watermark(&self, told: Option<Offset>) -> Result<(), Complaint> {
+        match (self.high_watermark, told) {
+            (Some(known), Some(told)) if told < known => {
+                Err(Complaint::HighWatermarkFell { known, told })
+            }
+            (Some(_) | None, Some(_) | None) => Ok(()),
+        }
+    }
+
+    fn raise_high_watermark(&mut self, told: Option<Offset>) -> Result<(), Complaint> {
+        self.check_high_watermark(told)?;
+        if let Some(told) = told {
+            self.high_watermark = Some(told.min(self.end)).max(self.high_watermark);
+        }
+        Ok(())
+    }
+}

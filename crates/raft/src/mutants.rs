@@ -1,0 +1,56 @@
+//! Rule breakers, compiled only with `--cfg mutants`: each breaks one rule, and a checker must notice.
+//!
+//! `mutant!(self, Name)` is the constant `false` without the cfg.
+
+/// A rule to break.
+#[cfg(mutants)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// The leader counts its end instead of its durable end towards the high watermark [P36].
+    CountUnsyncedLeader,
+    /// A second vote is given in an epoch [P14].
+    GrantTwice,
+    /// A diverging log is not truncated on disk [P28].
+    SkipTruncate,
+    /// Messages leave before what they promise is durable [P43].
+    ReplyBeforeDurable,
+    /// One voter fewer than a majority suffices for the high watermark [P36].
+    MajorityOffByOne,
+    /// The high watermark counts records of earlier epochs [P37].
+    CommitOldEpoch,
+    /// Neither appends nor news complete a parked fetch [P32].
+    ForgetParkedFetches,
+    /// Reads are answered without proof of leadership [P46].
+    ReadWithoutProof,
+}
+
+#[cfg(mutants)]
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 8] = [
+        Mutant::CountUnsyncedLeader,
+        Mutant::GrantTwice,
+        Mutant::SkipTruncate,
+        Mutant::ReplyBeforeDurable,
+        Mutant::MajorityOffByOne,
+        Mutant::CommitOldEpoch,
+        Mutant::ForgetParkedFetches,
+        Mutant::ReadWithoutProof,
+    ];
+}
+
+#[cfg(mutants)]
+macro_rules! mutant {
+    ($quorum:expr, $name:ident) => {
+        $quorum.mutant == Some($crate::mutants::Mutant::$name)
+    };
+}
+
+#[cfg(not(mutants))]
+macro_rules! mutant {
+    ($quorum:expr, $name:ident) => {
+        false
+    };
+}
+
+pub(crate) use mutant;

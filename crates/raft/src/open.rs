@@ -1,0 +1,257 @@
+//! From what start-up found on disk to the first role [P10].
+//!
+//! Nothing is decided here that an input could decide. What must be written or sent comes out of the first
+//! step. A leader never comes back as the leader of its epoch: after lost writes it could give one
+//! (epoch, offset) to two records.
+
+use crate::config::{Config, ElectionState, Recovered};
+use crate::effect::WriteId;
+use crate::epochs::Epochs;
+use crate::outbox::Outbox;
+use crate::peers::Peers;
+use crate::quorum::{LAST_EPOCH, Quorum};
+use crate::role::{Candidate, Follower, Resigned, Role, Standing, Tally, Unattached};
+use crate::voters::Voters;
+use crate::writes::Writes;
+use quorate_base::{Epoch, Offset, ReplicaKey, Rng, Time, Uuid};
+use std::fmt;
+
+/// Why a quorum cannot be opened: settings or files that do not fit together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// The directory id is the zero uuid, which means "none".
+    NoDirectory,
+    /// Neither bootstrap servers nor voters: there is no one to ask.
+    NoPeers,
+    /// The voters are not sorted by id, or an id occurs twice.
+    Voters,
+    /// A timeout is zero.
+    Timeout {
+        /// Its property name without the `controller.quorum.` in front.
+        name: &'static str,
+    },
+    /// The quorum-state file holds a vote, and this node has no id that could have given it.
+    VoteWithoutId {
+        /// Whom the vote went to.
+        voted: ReplicaKey,
+    },
+    /// The log starts behind offset 0, and nothing holds what was before.
+    LogStart {
+        /// Where it starts.
+        start: Offset,
+    },
+    /// The epochs of the log do not ascend, or do not fit between its start and its end.
+    Epochs {
+        /// Where the log ends.
+        end: Offset,
+    },
+    /// An epoch is beyond what the wire can carry.
+    EpochTooLarge {
+        /// It.
+        epoch: Epoch,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NoDirectory => f.write_str(
+                "the directory id is all zeros, which stands for none; format the directory to give it one",
+            ),
+            OpenError::NoPeers => f.write_str(
+                "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set, so this \
+                 node knows no one to ask; set one of them",
+            ),
+            OpenError::Voters => f.write_str(
+                "controller.quorum.voters names an id twice, or was not sorted; name each id once",
+            ),
+            OpenError::Timeout { name } => {
+                write!(f, "controller.quorum.{name} is 0; it must be at least 1 ms")
+            }
+            OpenError::VoteWithoutId { voted } => write!(
+                f,
+                "quorum-state holds a vote for {voted}, but this node has no node.id; start it with the \
+                 node.id that it had"
+            ),
+            OpenError::LogStart { start } => write!(
+                f,
+                "the log starts at offset {start}, and no snapshot holds what was before; restore the \
+                 missing files, or give this node a fresh directory and let it copy the log from the leader"
+            ),
+            OpenError::Epochs { end } => write!(
+                f,
+                "the epochs of the log do not ascend, or do not fit its end offset {end}: \
+                 leader-epoch-checkpoint and the log contradict each other"
+            ),
+            OpenError::EpochTooLarge { epoch } => {
+                write!(f, "epoch {epoch} is beyond {LAST_EPOCH}, the largest that there can be")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl Quorum {
+    /// A replica as start-up found it. `now` is the time from which its timers run; `seed` gives its random
+    /// choices. The first step, whatever its input, brings what must be written and sent.
+    ///
+    /// # Errors
+    /// Settings or files that contradict themselves or each other.
+    pub fn open(
+        config: Config,
+        recovered: Recovered,
+        seed: u64,
+        now: Time,
+    ) -> Result<Quorum, OpenError> {
+        let voters = check_config(&config)?;
+        let Recovered { election, start, end, epochs } = recovered;
+        let epochs = check_log(start, end, epochs, &election)?;
+        let key = config.id.map(|id| ReplicaKey::new(id, config.directory.known()));
+        if let (None, Some(voted)) = (key, election.voted) {
+            return Err(OpenError::VoteWithoutId { voted });
+        }
+        let mut quorum = Quorum {
+            key,
+            voters,
+            rng: Rng::new(seed),
+            now,
+            standing: Standing::fresh(election.epoch),
+            role: Role::Unattached(Unattached { election_at: Time::NEVER }),
+            on_disk: election.clone(),
+            epoch_write: WriteId(0),
+            vote_write: WriteId(0),
+            election_write: WriteId(0),
+            start,
+            end,
+            epochs,
+            writes: Writes::new(end),
+            high_watermark: None,
+            committed: Offset::ZERO,
+            announced: None,
+            peers: Peers::default(),
+            outbox: Outbox::default(),
+            retry_at: Time::NEVER,
+            stopping: None,
+            config,
+            #[cfg(mutants)]
+            mutant: None,
+        };
+        quorum.restore(election);
+        Ok(quorum)
+    }
+
+    /// Like [`Quorum::open`], with one rule broken.
+    ///
+    /// # Errors
+    /// As [`Quorum::open`].
+    #[cfg(mutants)]
+    pub fn open_mutant(
+        config: Config,
+        recovered: Recovered,
+        seed: u64,
+        now: Time,
+        mutant: Option<crate::mutants::Mutant>,
+    ) -> Result<Quorum, OpenError> {
+        let quorum = Quorum::open(config, recovered, seed, now)?;
+        Ok(Quorum { mutant, ..quorum })
+    }
+
+    /// The first role.
+    fn restore(&mut self, file: ElectionState) {
+        let voter = self.is_voter();
+        let led = file.leader.is_some() && file.leader == self.id();
+        let stood = self.key.is_some_and(|own| file.voted.is_some_and(|voted| voted.names(own)));
+        if file.epoch < self.epochs.last() {
+            // The log knows better; the file is written with the first step.
+            self.standing = Standing::fresh(self.epochs.last());
+            self.role = self.waiting();
+            return;
+        }
+        self.standing.voted = file.voted;
+        // A leadership that an observer finds in its own file is long over.
+        self.standing.leader = if led && !voter { None } else { file.leader };
+        self.role = match (file.leader, self.key) {
+            (Some(_), Some(_)) if led && voter => self.resigned(),
+            (Some(leader), _) if !led => match self.voters.by_id(leader) {
+                Some((_, endpoints)) => {
+                    self.standing.endpoints = endpoints.clone();
+                    Role::Follower(Follower {
+                        fetch_at: self.now + self.config.fetch_timeout,
+                        fetched: false,
+                        round: 0,
+                        stand_at: None,
+                    })
+                }
+                None => self.waiting(),
+            },
+            (None, Some(own)) if stood && voter => Role::Candidate(Candidate {
+                tally: Tally::new(self.voters.keys(), own),
+                election_at: self.random_election_at(),
+            }),
+            (Some(_) | None, Some(_) | None) => self.waiting(),
+        };
+        // A sole voter has nobody to wait for.
+        if self.is_only_voter() {
+            match &mut self.role {
+                Role::Unattached(role) => role.election_at = self.now,
+                Role::Follower(role) => role.fetch_at = self.now,
+                Role::Resigned(role) => role.election_at = self.now,
+                Role::Prospective(_) | Role::Candidate(_) | Role::Leader(_) => {}
+            }
+        }
+    }
+
+    fn waiting(&mut self) -> Role {
+        let election_at = match (self.is_voter(), self.is_only_voter()) {
+            (true, true) => self.now,
+            (true, false) => self.random_election_at(),
+            (false, _) => Time::NEVER,
+        };
+        Role::Unattached(Unattached { election_at })
+    }
+
+    fn resigned(&mut self) -> Role {
+        let others = self.voters.keys().map(|key| key.id);
+        let unacked = others.filter(|id| Some(*id) != self.config.id).collect();
+        let election_at = self.random_election_at();
+        Role::Resigned(Resigned { election_at, unacked, successors: Vec::new() })
+    }
+}
+
+fn check_config(config: &Config) -> Result<Voters, OpenError> {
+    let timeouts = [
+        ("election.timeout.ms", config.election_timeout),
+        ("fetch.timeout.ms", config.fetch_timeout),
+        ("request.timeout.ms", config.request_timeout),
+        ("retry.backoff.ms", config.retry_backoff),
+    ];
+    // Below a millisecond a timer could come due in the very step that sets it.
+    if let Some((name, _)) = timeouts.iter().find(|(_, span)| span.as_ms() == 0) {
+        return Err(OpenError::Timeout { name });
+    }
+    if config.directory == Uuid::ZERO {
+        return Err(OpenError::NoDirectory);
+    }
+    if config.bootstrap == 0 && config.voters.is_empty() {
+        return Err(OpenError::NoPeers);
+    }
+    Voters::new(config.voters.clone()).ok_or(OpenError::Voters)
+}
+
+fn check_log(
+    start: Offset,
+    end: Offset,
+    epochs: Vec<(Epoch, Offset)>,
+    election: &ElectionState,
+) -> Result<Epochs, OpenError> {
+    if start > Offset::ZERO {
+        return Err(OpenError::LogStart { start });
+    }
+    let epochs = Epochs::new(epochs, start, end).ok_or(OpenError::Epochs { end })?;
+    let epoch = election.epoch.max(epochs.last());
+    if epoch > LAST_EPOCH {
+        return Err(OpenError::EpochTooLarge { epoch });
+    }
+    Ok(epochs)
+}

@@ -1,0 +1,83 @@
+//! Giving up leadership, and stopping.
+//!
+//! A resigned leader appends nothing in its epoch any more, names its successors until they have heard it,
+//! and never leads that epoch again, not even after a restart [P24].
+
+use crate::effect::Effect;
+use crate::message::{EndQuorumEpoch, LeaderView, Request};
+use crate::peers::{Node, Question};
+use crate::quorum::{Quorum, Stopping};
+use crate::role::{Resigned, Role, Standing};
+use quorate_base::{ReplicaKey, Time};
+use std::cmp::Reverse;
+
+impl Quorum {
+    /// The leader gives up its epoch.
+    pub(crate) fn resign(&mut self, out: &mut Vec<Effect>) {
+        let election_at = self.random_election_at();
+        let Role::Leader(leader) = &self.role else { return };
+        let mut ends: Vec<_> = leader.voters.iter().map(|v| (Reverse(v.end), v.key)).collect();
+        ends.sort_unstable();
+        let successors: Vec<ReplicaKey> = ends.into_iter().map(|(_, key)| key).collect();
+        let unacked = successors.iter().map(|key| key.id).collect();
+        let role = Role::Resigned(Resigned { election_at, unacked, successors });
+        self.enter(self.standing.clone(), role, out);
+    }
+
+    pub(crate) fn turn_resigned(&mut self, out: &mut Vec<Effect>) -> bool {
+        let Role::Resigned(role) = &self.role else { return false };
+        if self.now >= role.election_at && self.may_leave_epoch() {
+            if self.is_only_voter() {
+                self.become_prospective(false, out); // No one else could have moved on.
+            } else {
+                self.become_unattached(Standing::fresh(self.standing.epoch.next()), out);
+            }
+            return true;
+        }
+        let mut at = 0;
+        while let (Role::Resigned(role), Some(own)) = (&self.role, self.id())
+            && let Some(id) = role.unacked.get(at).copied()
+        {
+            at += 1;
+            let successors = role.successors.clone();
+            if self.ready(Node::Replica(id)) {
+                let endpoints = self.config.endpoints.clone();
+                let epoch = self.standing.epoch;
+                let end = EndQuorumEpoch { epoch, leader: own, successors, endpoints };
+                let needs = self.shown();
+                self.ask(
+                    Node::Replica(id),
+                    Question::End,
+                    needs,
+                    Request::EndQuorumEpoch(end),
+                    out,
+                );
+            }
+        }
+        false
+    }
+
+    pub(crate) fn on_end_answer(&mut self, node: Node, view: &LeaderView, out: &mut Vec<Effect>) {
+        if self.learn(node, view, out)
+            && let (Role::Resigned(role), Node::Replica(id)) = (&mut self.role, node)
+        {
+            role.unacked.retain(|unacked| *unacked != id);
+        }
+    }
+
+    pub(crate) fn on_shutdown(&mut self, until: Time) {
+        self.stopping = self.stopping.or(Some(Stopping::Until(until)));
+    }
+
+    /// A shutdown is complete when nobody needs this replica, when another leads, or when its time is over
+    /// [P54].
+    pub(crate) fn stop_if_done(&mut self, out: &mut Vec<Effect>) {
+        let Some(Stopping::Until(until)) = self.stopping else { return };
+        let another_leads = self.standing.leader.is_some() && self.standing.leader != self.id();
+        let needless = !self.is_voter() || self.is_only_voter();
+        if needless || another_leads || self.now >= until {
+            self.stopping = Some(Stopping::Done);
+            out.push(Effect::Stopped);
+        }
+    }
+}

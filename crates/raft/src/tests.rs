@@ -1,0 +1,58 @@
+//! Whole quorums in memory: messages are lost, doubled never, delayed and reordered at random; nodes crash and
+//! lose what was not durable. After every event each replica checks itself and the world checks what takes
+//! more than one replica to see. The real simulator has bytes and disks; this one finds faults of the core alone.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use quorate_base::{Rng, Span};
+use world::{Faults, World};
+
+#[test]
+fn a_quorum_elects_a_leader_commits_and_proves_reads() {
+    for voters in 1..=5 {
+        let mut world = World::new(7, voters, 1, Faults::NONE);
+        world.run(Span::ms(8_000));
+        let leader = world.leader().expect("a leader");
+        let before = world.end(leader);
+        assert!(world.propose(leader));
+        let read = world.read(leader);
+        world.run(Span::ms(1_000));
+        assert!(world.committed_everywhere() > before, "{voters} voters");
+        assert!(world.answered(read), "{voters} voters");
+        assert!(world.prospective_seen() <= 1 + voters, "an idle quorum stays as it is");
+    }
+}
+
+#[test]
+fn random_faults_break_no_invariant_and_the_quorum_recovers() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let voters = 1 + rng.below(5) as usize;
+        let observers = rng.below(3) as usize;
+        let mut world = World::new(seed, voters, observers, Faults::random(&mut rng));
+        world.run_with_clients(Span::ms(20_000));
+        world.heal();
+        world.run(Span::ms(12_000));
+        let leader = world.leader().unwrap_or_else(|| panic!("no leader, seed {seed}"));
+        let before = world.end(leader);
+        assert!(world.propose(leader), "seed {seed}");
+        let read = world.read(leader);
+        world.run(Span::ms(3_000));
+        assert!(world.committed_everywhere() > before, "seed {seed}");
+        assert!(world.answered(read), "seed {seed}");
+    }
+}
+
+#[test]
+fn when_the_leaders_process_dies_another_leads_long_before_the_timers_end() {
+    for seed in 0..50 {
+        let mut world = World::new(seed, 3, 0, Faults::NONE);
+        world.run(Span::ms(8_000));
+        let leader = world.leader().unwrap();
+        world.kill(leader);
+        world.run(Span::ms(400));
+        let next = world.leader().unwrap_or_else(|| panic!("no leader, seed {seed}"));
+        assert_ne!(next, leader, "seed {seed}");
+    }
+}

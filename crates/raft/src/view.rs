@@ -1,0 +1,134 @@
+//! A picture of the replica for status pages, metrics, tests and checkers. Changes nothing.
+
+use crate::leader::Progress;
+use crate::message::Endpoint;
+use crate::quorum::Quorum;
+use crate::role::Role;
+use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a replica is at the moment. Displays as Kafka's `current-state` metric does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RoleName {
+    /// Knows no leader that it could follow.
+    Unattached,
+    /// The same, and has voted in this epoch.
+    UnattachedVoted,
+    /// Asks whether it would be elected.
+    Prospective,
+    /// The same, and has voted in this epoch.
+    ProspectiveVoted,
+    /// Stands for election.
+    Candidate,
+    /// Leads.
+    Leader,
+    /// A voter that follows.
+    Follower,
+    /// An observer that follows.
+    Observer,
+    /// Led this epoch and has given up. Kafka's metric calls it unattached.
+    Resigned,
+}
+
+impl fmt::Display for RoleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RoleName::Unattached | RoleName::Resigned => "unattached",
+            RoleName::UnattachedVoted => "unattached-voted",
+            RoleName::Prospective => "prospective",
+            RoleName::ProspectiveVoted => "prospective-voted",
+            RoleName::Candidate => "candidate",
+            RoleName::Leader => "leader",
+            RoleName::Follower => "follower",
+            RoleName::Observer => "observer",
+        })
+    }
+}
+
+/// What a replica knows.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// What it is.
+    pub role: RoleName,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The leader of the epoch, if known; names a resigned leader still, and a leader that may not serve yet.
+    pub leader: Option<ReplicaId>,
+    /// Where that leader listens, as far as known.
+    pub leader_endpoints: &'a [Endpoint],
+    /// Whom it voted for in this epoch.
+    pub voted: Option<ReplicaKey>,
+    /// One past the last committed offset, if known.
+    pub high_watermark: Option<Offset>,
+    /// First offset of the log.
+    pub start: Offset,
+    /// One past the last offset.
+    pub end: Offset,
+    /// One past the last offset that survives a crash.
+    pub durable: Offset,
+    /// The epoch of the last record; 0 when the log is empty.
+    pub last_epoch: Epoch,
+    /// `(epoch, first offset)` of each epoch in the log.
+    pub epochs: &'a [(Epoch, Offset)],
+    /// The voter set.
+    pub voters: &'a [(ReplicaKey, Arc<[Endpoint]>)],
+    /// Where this leader's epoch begins in the log; `None` unless leading.
+    pub epoch_start: Option<Offset>,
+    /// The other voters, when leading; else empty. The leader's own progress is `durable`, now.
+    pub followers: &'a [Progress],
+    /// Those who fetch and do not count, when leading; else empty.
+    pub observers: &'a [Progress],
+    /// How many fetches wait for news.
+    pub parked: usize,
+    /// How many reads wait for their proof.
+    pub reads: usize,
+}
+
+impl Quorum {
+    /// A picture of this replica.
+    pub fn view(&self) -> View<'_> {
+        let voted = self.standing.voted.is_some();
+        let role = match &self.role {
+            Role::Unattached(_) if voted => RoleName::UnattachedVoted,
+            Role::Prospective(_) if voted => RoleName::ProspectiveVoted,
+            Role::Follower(_) if !self.is_voter() => RoleName::Observer,
+            Role::Unattached(_)
+            | Role::Prospective(_)
+            | Role::Candidate(_)
+            | Role::Follower(_)
+            | Role::Leader(_)
+            | Role::Resigned(_) => self.role.name(),
+        };
+        let leading = match &self.role {
+            Role::Leader(leader) => Some(leader),
+            Role::Unattached(_)
+            | Role::Prospective(_)
+            | Role::Candidate(_)
+            | Role::Follower(_)
+            | Role::Resigned(_) => None,
+        };
+        View {
+            role,
+            epoch: self.standing.epoch,
+            leader: self.standing.leader,
+            leader_endpoints: match self.standing.leader {
+                Some(id) if Some(id) == self.config.id => &self.config.endpoints,
+                Some(_) | None => &self.standing.endpoints,
+            },
+            voted: self.standing.voted,
+            high_watermark: self.high_watermark,
+            start: self.start,
+            end: self.end,
+            durable: self.writes.durable(),
+            last_epoch: self.epochs.last(),
+            epochs: self.epochs.entries(),
+            voters: self.voters.entries(),
+            epoch_start: leading.map(|leader| leader.epoch_start),
+            followers: leading.map_or(&[], |leader| &leader.voters),
+            observers: leading.map_or(&[], |leader| &leader.observers),
+            parked: leading.map_or(0, |leader| leader.parked.len()),
+            reads: leading.map_or(0, |l| l.reads.waiting().map(|(_, count)| count).sum()),
+        }
+    }
+}
