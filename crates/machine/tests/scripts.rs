@@ -4,6 +4,7 @@
 //! now; read the difference before you keep it. A new command is a new arm of `run`.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods)] // scripts are files
 
 mod harness;
 
