@@ -84,7 +84,12 @@ impl<M: Machine> Replica<M> {
     }
 
     fn apply_batch(&mut self, batch: &Batch) {
-        assert!(batch.base() >= self.applied.upto, "batch {} comes after {}", batch.base(), self.applied.upto);
+        assert!(
+            batch.base() >= self.applied.upto,
+            "batch {} comes after {}",
+            batch.base(),
+            self.applied.upto
+        );
         if !batch.control() {
             let records: Result<Vec<Record<'_>>, _> = batch
                 .records()
@@ -95,7 +100,7 @@ impl<M: Machine> Replica<M> {
                             offset: record.offset,
                             key: record.key,
                             value: record.value,
-                            headers: Headers::from_encoded(headers.count(), headers.encoded()),
+                            headers: Headers::from_encoded(headers.left(), headers.encoded()),
                         }
                     })
                 })
@@ -110,7 +115,9 @@ impl<M: Machine> Replica<M> {
                 }),
                 // Only a directory that something else wrote can hold this: its own leader refuses it.
                 Err(bad) => {
-                    let why = format!("the log holds a record that cannot be read, {bad}; nothing after it can be applied here");
+                    let why = format!(
+                        "the log holds a record that cannot be read, {bad}; nothing after it can be applied here"
+                    );
                     self.push(Out::Fatal { why });
                     return;
                 }

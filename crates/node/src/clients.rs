@@ -137,18 +137,30 @@ impl<Q> Clients<Q> {
     }
 
     /// Opens a forwarded request of so many operations.
-    pub fn gather(&mut self, place: Place, correlation: i32, version: i16, operations: usize) -> u64 {
+    pub fn gather(
+        &mut self,
+        place: Place,
+        correlation: i32,
+        version: i16,
+        operations: usize,
+    ) -> u64 {
         let gathering = self.next_gathering;
         self.next_gathering += 1;
         let results = std::iter::repeat_with(|| None).take(operations).collect();
-        self.gatherings.insert(gathering, Gathering { place, correlation, version, results, open: operations });
+        self.gatherings.insert(
+            gathering,
+            Gathering { place, correlation, version, results, open: operations },
+        );
         gathering
     }
 
     /// Settles one operation; returns the gathering when it was the last one.
     pub fn settle(&mut self, gathering: u64, index: usize, settled: Settled) -> Option<Gathering> {
         let open = self.gatherings.get_mut(&gathering)?;
-        assert!(open.results[index].is_none(), "operation {index} of a forwarded request is settled twice");
+        assert!(
+            open.results[index].is_none(),
+            "operation {index} of a forwarded request is settled twice"
+        );
         open.results[index] = Some(settled);
         open.open -= 1;
         if open.open > 0 {

@@ -71,7 +71,12 @@ pub struct Config {
 
 impl Config {
     /// Kafka's defaults, for a node whose data lies in `directory` and whose listener binds at `bind`.
-    pub fn new(id: Option<ReplicaId>, directory: PathBuf, voters: Vec<Voter>, bind: HostPort) -> Config {
+    pub fn new(
+        id: Option<ReplicaId>,
+        directory: PathBuf,
+        voters: Vec<Voter>,
+        bind: HostPort,
+    ) -> Config {
         Config {
             id,
             directory,

@@ -36,7 +36,12 @@ impl FetchedRecords {
                 break;
             }
             end += batch.bytes.len();
-            let mark = BatchMark { base: batch.base(), last: batch.last(), epoch: batch.epoch(), control: batch.control() };
+            let mark = BatchMark {
+                base: batch.base(),
+                last: batch.last(),
+                epoch: batch.epoch(),
+                control: batch.control(),
+            };
             batches.push((mark, end));
         }
         (FetchedRecords { records, batches }, fault)

@@ -19,20 +19,33 @@ impl<M: Machine> Replica<M> {
         let leads = view.leader.is_some() && view.leader == self.id && !self.is_stopping();
         let believed = request.epoch.is_none_or(|epoch| epoch == view.epoch);
         if !leads || !believed || request.operations.is_empty() {
-            let frame = translate::forward_refusal(asked, view.leader, view.epoch, leads && believed);
+            let frame =
+                translate::forward_refusal(asked, view.leader, view.epoch, leads && believed);
             self.answer_place(asked.place, frame);
             return;
         }
         let due = self.now + request.patience.min(PATIENCE_MAX);
-        let gathering =
-            self.clients.gather(asked.place, asked.correlation, asked.version, request.operations.len());
+        let gathering = self.clients.gather(
+            asked.place,
+            asked.correlation,
+            asked.version,
+            request.operations.len(),
+        );
         for (index, operation) in request.operations.into_iter().enumerate() {
             let origin = Origin::Forwarded { gathering, index };
             match operation {
                 Passed::Write(request) => {
-                    self.clients.writes.push_back(Write { origin, request, due, attempts: 0, slot: None });
+                    self.clients.writes.push_back(Write {
+                        origin,
+                        request,
+                        due,
+                        attempts: 0,
+                        slot: None,
+                    });
                 }
-                Passed::ReadOffset => self.clients.reads.push_back(Read { origin, query: None, due }),
+                Passed::ReadOffset => {
+                    self.clients.reads.push_back(Read { origin, query: None, due })
+                }
             }
         }
     }
@@ -72,7 +85,8 @@ impl<M: Machine> Replica<M> {
             if writes.is_empty() && reads.is_empty() && !opens_session {
                 return;
             }
-            let dues = writes.iter().map(|write| write.due).chain(reads.iter().map(|read| read.due));
+            let dues =
+                writes.iter().map(|write| write.due).chain(reads.iter().map(|read| read.due));
             let patience = dues.max().map_or(PATIENCE_MAX, |due| due.since(self.now));
             let mut operations = Vec::with_capacity(writes.len() + 2);
             if opens_session {
@@ -83,7 +97,11 @@ impl<M: Machine> Replica<M> {
                 operations.push(Passed::ReadOffset);
             }
             let epoch = self.epoch;
-            let request = translate::forward_request(ForwardedRequest { epoch: Some(epoch), patience, operations });
+            let request = translate::forward_request(ForwardedRequest {
+                epoch: Some(epoch),
+                patience,
+                operations,
+            });
             let flight = self.forwarder.departs(Forwarded { opens_session, writes, reads });
             self.ask_leader(leader, flight, request);
         }
@@ -91,7 +109,9 @@ impl<M: Machine> Replica<M> {
 
     /// The leader answered a request that this node passed on.
     pub(crate) fn flight_answered(&mut self, flight: u64, answer: ForwardAnswer) {
-        let Some(Forwarded { opens_session, writes, reads }) = self.forwarder.flights.remove(&flight) else {
+        let Some(Forwarded { opens_session, writes, reads }) =
+            self.forwarder.flights.remove(&flight)
+        else {
             return;
         };
         let asked = usize::from(opens_session) + writes.len() + usize::from(!reads.is_empty());
@@ -104,8 +124,12 @@ impl<M: Machine> Replica<M> {
         let mut results = answer.results.into_iter();
         if opens_session {
             match results.next() {
-                Some(Settled::Answer(Answer::Opened(id))) => self.forwarder.opened(self.now, Some(id)),
-                Some(Settled::Answer(Answer::Session(SessionRefusal::Unsupported))) => self.forwarder.unsupported(),
+                Some(Settled::Answer(Answer::Opened(id))) => {
+                    self.forwarder.opened(self.now, Some(id))
+                }
+                Some(Settled::Answer(Answer::Session(SessionRefusal::Unsupported))) => {
+                    self.forwarder.unsupported()
+                }
                 Some(Settled::Answer(_) | Settled::ReadAt(_) | Settled::Failed(_)) | None => {
                     self.forwarder.opened(self.now, None);
                     self.forwarder.rest_until = self.now + self.settings.retry_backoff;
@@ -115,7 +139,9 @@ impl<M: Machine> Replica<M> {
         let mut again = Vec::new();
         for (mut write, result) in writes.into_iter().zip(&mut results) {
             match result {
-                Settled::Answer(Answer::Session(SessionRefusal::Unknown)) if write.slot.is_some() => {
+                Settled::Answer(Answer::Session(SessionRefusal::Unknown))
+                    if write.slot.is_some() =>
+                {
                     if let Some(stamp) = write.request.stamp {
                         self.forwarder.expired(stamp);
                     }
@@ -148,14 +174,18 @@ impl<M: Machine> Replica<M> {
                         self.wait_applied(offset, crate::clients::Waiting::Read(read));
                     }
                 }
-                Some(Settled::Answer(_) | Settled::Failed(_)) | None => self.clients.reads.extend(reads),
+                Some(Settled::Answer(_) | Settled::Failed(_)) | None => {
+                    self.clients.reads.extend(reads)
+                }
             }
         }
     }
 
     /// A request that this node passed on will have no answer.
     pub(crate) fn flight_lost(&mut self, flight: u64, how: Loss) {
-        let Some(Forwarded { opens_session, writes, reads }) = self.forwarder.flights.remove(&flight) else {
+        let Some(Forwarded { opens_session, writes, reads }) =
+            self.forwarder.flights.remove(&flight)
+        else {
             return;
         };
         self.forwarder.rest_until = self.now + self.settings.retry_backoff;
@@ -163,7 +193,13 @@ impl<M: Machine> Replica<M> {
         self.return_flight(opens_session, writes, reads, how == Loss::Refused);
     }
 
-    fn return_flight(&mut self, opens_session: bool, writes: Vec<Write>, reads: Vec<Read<M::Query>>, untouched: bool) {
+    fn return_flight(
+        &mut self,
+        opens_session: bool,
+        writes: Vec<Write>,
+        reads: Vec<Read<M::Query>>,
+        untouched: bool,
+    ) {
         if opens_session {
             self.forwarder.opened(self.now, None);
         }

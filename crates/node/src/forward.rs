@@ -24,7 +24,10 @@ pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
 enum Session {
     None,
     Opening,
-    Open { id: SessionId, used: Time },
+    Open {
+        id: SessionId,
+        used: Time,
+    },
     /// The machine keeps none.
     Unsupported,
 }

@@ -59,14 +59,20 @@ impl Inbound {
         let Some(accepted) = self.conns.get_mut(&place.conn) else { return };
         let index = (place.number - accepted.first) as usize;
         let slot = &mut accepted.slots[index];
-        assert!(slot.answer.is_none(), "request {} of {:?} is answered twice", place.number, place.conn);
+        assert!(
+            slot.answer.is_none(),
+            "request {} of {:?} is answered twice",
+            place.number,
+            place.conn
+        );
         slot.answer = Some(frame);
         while let Some(slot) = accepted.slots.pop_front_if(|slot| slot.answer.is_some()) {
             accepted.first += 1;
             accepted.bytes -= slot.bytes;
             out.extend(slot.answer.map(|frame| Out::Frame { conn: place.conn, frame }));
         }
-        let room = accepted.slots.len() < UNANSWERED_MAX / 2 && accepted.bytes < UNANSWERED_BYTES_MAX / 2;
+        let room =
+            accepted.slots.len() < UNANSWERED_MAX / 2 && accepted.bytes < UNANSWERED_BYTES_MAX / 2;
         if accepted.paused && room {
             accepted.paused = false;
             out.push(Out::Resume { conn: place.conn });

@@ -54,7 +54,8 @@ impl Leading {
 
     /// The core appends the batch it was asked to.
     pub fn take_batch(&mut self, token: Token) -> Bytes {
-        let (asked, batch) = self.batch.take().expect("the core appends the batch it was just given");
+        let (asked, batch) =
+            self.batch.take().expect("the core appends the batch it was just given");
         assert!(asked == token, "the core appends batch {token:?}, asked was {asked:?}");
         batch
     }
@@ -68,7 +69,11 @@ impl<M: Machine> Replica<M> {
             return;
         }
         let end = self.log.end();
-        assert!(self.applied.upto == end, "a new leader has applied {} of {end} before its first batch", self.applied.upto);
+        assert!(
+            self.applied.upto == end,
+            "a new leader has applied {} of {end} before its first batch",
+            self.applied.upto
+        );
         self.leading.gaining = None;
         self.leading.serving = Some(epoch);
         self.machine.lead(self.now, Some((epoch, start)));
@@ -146,7 +151,8 @@ impl<M: Machine> Replica<M> {
             self.machine.wake(self.now, base, &mut proposal);
             proposal.finish();
         }
-        let room = self.settings.uncommitted_max_bytes.saturating_sub(self.leading.uncommitted_bytes);
+        let room =
+            self.settings.uncommitted_max_bytes.saturating_sub(self.leading.uncommitted_bytes);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(BATCH_BYTES);
         while proposal.bytes() < room {
             let Some(write) = self.clients.writes.pop_front() else { break };
@@ -162,7 +168,12 @@ impl<M: Machine> Replica<M> {
         if !proposal.is_empty() {
             let mut batch = BatchBuilder::new(base, epoch, self.wall_ms());
             for record in proposal.records(base) {
-                batch.record_encoded(record.key, record.value, record.headers.count(), record.headers.encoded());
+                batch.record_encoded(
+                    record.key,
+                    record.value,
+                    record.headers.count(),
+                    record.headers.encoded(),
+                );
             }
             let records = batch.records();
             let bytes = batch.finish();
@@ -173,7 +184,11 @@ impl<M: Machine> Replica<M> {
             match self.leading.batch.take() {
                 None => {
                     let end = base + u64::from(records);
-                    assert!(self.log.end() == end, "the batch ends at {end}, the log at {}", self.log.end());
+                    assert!(
+                        self.log.end() == end,
+                        "the batch ends at {end}, the log at {}",
+                        self.log.end()
+                    );
                     self.leading.uncommitted.push_back((end, size));
                     self.leading.uncommitted_bytes += size;
                     self.clients.pending.extend(appending);
@@ -196,7 +211,8 @@ impl<M: Machine> Replica<M> {
     /// Asks for proof of leadership for the reads that arrived.
     pub(crate) fn prove_reads(&mut self) {
         if self.leading.serving.is_some() && !self.clients.reads.is_empty() {
-            let reads = std::mem::take(&mut self.clients.reads).into_iter().map(Waiting::Read).collect();
+            let reads =
+                std::mem::take(&mut self.clients.reads).into_iter().map(Waiting::Read).collect();
             self.prove(reads);
         }
     }
@@ -238,10 +254,14 @@ impl<M: Machine> Replica<M> {
     /// Sends the answers whose time has come.
     pub(crate) fn settle(&mut self) {
         let (applied, commit) = (self.applied.upto, self.applied.commit);
-        while let Some((_, bytes)) = self.leading.uncommitted.pop_front_if(|(end, _)| *end <= commit) {
+        while let Some((_, bytes)) =
+            self.leading.uncommitted.pop_front_if(|(end, _)| *end <= commit)
+        {
             self.leading.uncommitted_bytes -= bytes;
         }
-        while let Some(pending) = self.clients.pending.pop_front_if(|pending| pending.end <= applied) {
+        while let Some(pending) =
+            self.clients.pending.pop_front_if(|pending| pending.end <= applied)
+        {
             self.conclude(pending.write, Ok(pending.answer));
         }
         while let Some(first) = self.clients.unapplied.first_entry() {
@@ -282,7 +302,9 @@ impl<M: Machine> Replica<M> {
 
     pub(crate) fn fail(&mut self, origin: Origin, failure: Failure) {
         match origin {
-            Origin::Client(client) => self.push(Out::Answer { client, answer: Err(failure.error()) }),
+            Origin::Client(client) => {
+                self.push(Out::Answer { client, answer: Err(failure.error()) })
+            }
             Origin::Forwarded { gathering, index } => {
                 self.settle_forwarded(gathering, index, Settled::Failed(failure));
             }
@@ -313,16 +335,29 @@ impl<M: Machine> Replica<M> {
             slots.extend(write.slot);
             false
         });
-        self.clients.reads.retain(|read| !late(&read.due) || { reads_failed.push(read.origin); false });
+        self.clients.reads.retain(|read| {
+            !late(&read.due) || {
+                reads_failed.push(read.origin);
+                false
+            }
+        });
         for pending in &mut self.clients.pending {
             if late(&pending.write.due) {
-                failed.push((std::mem::replace(&mut pending.write.origin, Origin::Nobody), Failure::Unknown));
+                failed.push((
+                    std::mem::replace(&mut pending.write.origin, Origin::Nobody),
+                    Failure::Unknown,
+                ));
             }
         }
         let waiting = self.clients.unproved.values_mut().chain(self.clients.unapplied.values_mut());
         for waiting in waiting {
             waiting.retain_mut(|waiting| match waiting {
-                Waiting::Read(read) => !late(&read.due) || { reads_failed.push(read.origin); false },
+                Waiting::Read(read) => {
+                    !late(&read.due) || {
+                        reads_failed.push(read.origin);
+                        false
+                    }
+                }
                 // It added nothing, and by now never will.
                 Waiting::Judged { write, .. } => {
                     let late = late(&write.due);

@@ -46,7 +46,12 @@ pub(crate) struct Encoded {
 /// Puts questions into bytes, for a peer that speaks this.
 pub(crate) trait Encode {
     /// `speaks` is `None` only for [`Question::Hello`]. An error: the peer does not speak of such things.
-    fn encode(&self, question: &Question, speaks: Option<&Speaks>, correlation: i32) -> Result<Encoded, ()>;
+    fn encode(
+        &self,
+        question: &Question,
+        speaks: Option<&Speaks>,
+        correlation: i32,
+    ) -> Result<Encoded, ()>;
 }
 
 /// The version ranges that a peer announced: (api key, min, max).
@@ -101,7 +106,7 @@ impl Link {
 /// Something became of a question or of a peer.
 #[derive(Debug)]
 pub(crate) enum News {
-    Answered { peer: Peer, class: Class, link: LinkId, question: Question, version: i16, frame: Bytes },
+    Answered { peer: Peer, link: LinkId, question: Question, version: i16, frame: Bytes },
     Lost { question: Question, how: Loss },
 }
 
@@ -114,7 +119,12 @@ pub(crate) struct Links {
 
 impl Links {
     pub fn new(request_timeout: Span) -> Links {
-        Links { links: Vec::new(), index: BTreeMap::new(), by_conn: BTreeMap::new(), request_timeout }
+        Links {
+            links: Vec::new(),
+            index: BTreeMap::new(),
+            by_conn: BTreeMap::new(),
+            request_timeout,
+        }
     }
 
     /// Asks a peer; connects first where that is needed.
@@ -188,7 +198,9 @@ impl Links {
         let orphans = std::mem::take(&mut link.orphans);
         match result {
             Ok(conn) => {
-                news.extend(orphans.into_iter().map(|question| News::Lost { question, how: Loss::Closed }));
+                news.extend(
+                    orphans.into_iter().map(|question| News::Lost { question, how: Loss::Closed }),
+                );
                 if !matches!(&link.state, State::Connecting(to) if *to == link.at) {
                     out.push(Out::Close { conn, why: "the peer listens elsewhere now".into() });
                     link.dial(id, out);
@@ -196,8 +208,15 @@ impl Links {
                 }
                 let correlation = link.correlation;
                 link.correlation += 1;
-                if let Ok(Encoded { frame, version }) = encode.encode(&Question::Hello, None, correlation) {
-                    link.asked.push_back(Asked { question: Question::Hello, correlation, version, due });
+                if let Ok(Encoded { frame, version }) =
+                    encode.encode(&Question::Hello, None, correlation)
+                {
+                    link.asked.push_back(Asked {
+                        question: Question::Hello,
+                        correlation,
+                        version,
+                        due,
+                    });
                     out.push(Out::Frame { conn, frame });
                 }
                 link.state = State::Greeting(conn);
@@ -209,8 +228,11 @@ impl Links {
                     ConnectError::Unreachable => Loss::Closed,
                 };
                 link.state = State::Idle;
-                let waiting = std::mem::take(&mut link.waiting).into_iter().map(|(question, _)| question);
-                news.extend(orphans.into_iter().chain(waiting).map(|question| News::Lost { question, how }));
+                let waiting =
+                    std::mem::take(&mut link.waiting).into_iter().map(|(question, _)| question);
+                news.extend(
+                    orphans.into_iter().chain(waiting).map(|question| News::Lost { question, how }),
+                );
             }
         }
     }
@@ -233,8 +255,7 @@ impl Links {
         let link = &mut self.links[id.0 as usize];
         match link.asked.pop_front_if(|asked| asked.correlation == correlation) {
             Some(Asked { question, version, .. }) => {
-                let (peer, class) = (link.peer, link.class);
-                news.push(News::Answered { peer, class, link: id, question, version, frame });
+                news.push(News::Answered { peer: link.peer, link: id, question, version, frame });
             }
             None => {
                 let why = format!("answer to correlation id {correlation}, which was not asked");
@@ -268,8 +289,9 @@ impl Links {
         let link = &mut self.links[id.0 as usize];
         link.state = State::Idle;
         let asked = std::mem::take(&mut link.asked).into_iter().map(|asked| asked.question);
-        let (probe, rest): (Vec<Question>, Vec<Question>) =
-            asked.partition(|question| link.class == Class::Fetch && matches!(question, Question::Raft(..)));
+        let (probe, rest): (Vec<Question>, Vec<Question>) = asked.partition(|question| {
+            link.class == Class::Fetch && matches!(question, Question::Raft(..))
+        });
         news.extend(rest.into_iter().map(|question| News::Lost { question, how: Loss::Closed }));
         link.orphans.extend(probe);
         // Connecting again tells a dead process (refused) from a broken connection [architecture 11].
@@ -279,14 +301,26 @@ impl Links {
     }
 
     /// Closes a connection whose bytes made no sense.
-    pub fn broken<R>(&mut self, conn: ConnId, why: &str, news: &mut Vec<News>, out: &mut Vec<Out<R>>) {
+    pub fn broken<R>(
+        &mut self,
+        conn: ConnId,
+        why: &str,
+        news: &mut Vec<News>,
+        out: &mut Vec<Out<R>>,
+    ) {
         if let Some(&id) = self.by_conn.get(&conn) {
             self.disconnect(id, Loss::Closed, why, news, out);
         }
     }
 
     /// Closes the connection of an answer that made no sense.
-    pub fn reject<R>(&mut self, id: LinkId, why: &str, news: &mut Vec<News>, out: &mut Vec<Out<R>>) {
+    pub fn reject<R>(
+        &mut self,
+        id: LinkId,
+        why: &str,
+        news: &mut Vec<News>,
+        out: &mut Vec<Out<R>>,
+    ) {
         self.disconnect(id, Loss::Closed, why, news, out);
     }
 
@@ -314,7 +348,11 @@ impl Links {
     /// When the oldest question runs out of time.
     pub fn deadline(&self) -> Time {
         let dues = self.links.iter().flat_map(|link| {
-            link.asked.front().map(|asked| asked.due).into_iter().chain(link.waiting.front().map(|w| w.1))
+            link.asked
+                .front()
+                .map(|asked| asked.due)
+                .into_iter()
+                .chain(link.waiting.front().map(|w| w.1))
         });
         dues.min().unwrap_or(Time::NEVER)
     }
@@ -325,7 +363,13 @@ impl Links {
             let link = &mut self.links[index];
             if link.asked.front().is_some_and(|asked| asked.due <= now) {
                 // Answers come in order: behind one that does not come there are none to wait for.
-                self.disconnect(LinkId(index as u32), Loss::TimedOut, "no answer in time", news, out);
+                self.disconnect(
+                    LinkId(index as u32),
+                    Loss::TimedOut,
+                    "no answer in time",
+                    news,
+                    out,
+                );
                 continue;
             }
             while let Some((question, _)) = link.waiting.pop_front_if(|(_, due)| *due <= now) {

@@ -4,9 +4,9 @@
 
 use crate::config::HostPort;
 use crate::handle::Error;
-use quorate_machine::Answer;
 use quorate_base::Offset;
 use quorate_log::{ColdRead, Job};
+use quorate_machine::Answer;
 use quorate_raft::WriteId;
 use quorate_wire::Frame;
 

@@ -20,7 +20,8 @@ use quorate_base::{Epoch, Offset, ReplicaId, Span, Time};
 use quorate_log::{Log, Read};
 use quorate_machine::Machine;
 use quorate_raft::{
-    Call, Destination, Effect, Endpoint, FetchAnswer, Fetched, Input, Loss, Quorum, Source, Ticket, Token,
+    Call, Destination, Effect, Endpoint, FetchAnswer, Fetched, Input, Loss, Quorum, Source, Ticket,
+    Token,
 };
 use quorate_wire::{ApiKey, RequestFrame, ResponseFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -105,7 +106,14 @@ pub struct Replica<M: Machine> {
 
 impl<M: Machine> Replica<M> {
     /// A replica on what start-up recovered. `machine` is empty; `now` is the time of this call.
-    pub fn new(settings: Settings, id: Option<ReplicaId>, quorum: Quorum, log: Log, machine: M, now: Time) -> Replica<M> {
+    pub fn new(
+        settings: Settings,
+        id: Option<ReplicaId>,
+        quorum: Quorum,
+        log: Log,
+        machine: M,
+        now: Time,
+    ) -> Replica<M> {
         let view = quorum.view();
         Replica {
             links: Links::new(settings.request_timeout),
@@ -185,7 +193,14 @@ impl<M: Machine> Replica<M> {
     /// A connection that was asked for was made, or not.
     pub fn on_connect(&mut self, now: Time, link: LinkId, result: Result<ConnId, ConnectError>) {
         self.now = now;
-        self.links.connected(now, link, result, &self.settings.names, &mut self.news, &mut self.out);
+        self.links.connected(
+            now,
+            link,
+            result,
+            &self.settings.names,
+            &mut self.news,
+            &mut self.out,
+        );
     }
 
     /// All disk work up to `upto` is durable.
@@ -205,17 +220,33 @@ impl<M: Machine> Replica<M> {
     }
 
     /// A caller in this process wants to change the state.
-    pub fn write(&mut self, now: Time, client: ClientId, request: quorate_machine::Request, patience: Span) {
+    pub fn write(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        request: quorate_machine::Request,
+        patience: Span,
+    ) {
         self.now = now;
         let origin = crate::clients::Origin::Client(client);
-        self.clients.writes.push_back(Write { origin, request, due: now + patience, attempts: 0, slot: None });
+        self.clients.writes.push_back(Write {
+            origin,
+            request,
+            due: now + patience,
+            attempts: 0,
+            slot: None,
+        });
     }
 
     /// A caller in this process asks the state, and must see all that was acknowledged before.
     pub fn read(&mut self, now: Time, client: ClientId, query: M::Query, patience: Span) {
         self.now = now;
         let origin = crate::clients::Origin::Client(client);
-        self.clients.reads.push_back(crate::clients::Read { origin, query: Some(query), due: now + patience });
+        self.clients.reads.push_back(crate::clients::Read {
+            origin,
+            query: Some(query),
+            due: now + patience,
+        });
     }
 
     /// The applied state's reply, and its end; whatever the leader has by now.
@@ -249,7 +280,10 @@ impl<M: Machine> Replica<M> {
             true => self.now,
             false => Time::NEVER,
         };
-        [self.quorum.deadline(), self.links.deadline(), sweep, machine, soon].into_iter().min().unwrap_or(Time::NEVER)
+        [self.quorum.deadline(), self.links.deadline(), sweep, machine, soon]
+            .into_iter()
+            .min()
+            .unwrap_or(Time::NEVER)
     }
 
     // ---- The turn.
@@ -285,7 +319,12 @@ impl<M: Machine> Replica<M> {
     /// One step of the protocol, and its effects in order.
     pub(crate) fn step(&mut self, input: Input) {
         let mut effects = std::mem::take(&mut self.effects);
+        let durable = matches!(input, Input::Durable { .. });
         self.quorum.step(self.now, input, &mut effects);
+        if durable {
+            // What is on the disk may leave the memory.
+            self.log.durable(self.quorum.view().durable);
+        }
         for effect in effects.drain(..) {
             self.execute(effect);
         }
@@ -300,7 +339,9 @@ impl<M: Machine> Replica<M> {
             }
             Effect::Send { call, to, body } => self.send(call, to, body),
             Effect::Reply { ticket, body } => match body {
-                quorate_raft::Response::Fetch(answer) if matches!(answer.fetched, Fetched::Range { .. }) => {
+                quorate_raft::Response::Fetch(answer)
+                    if matches!(answer.fetched, Fetched::Range { .. }) =>
+                {
                     self.serves.push(Serve { ticket, answer });
                 }
                 body => self.reply(ticket, body, Vec::new()),
@@ -309,7 +350,9 @@ impl<M: Machine> Replica<M> {
             Effect::ReadAt { token, offset } => self.proved(token, offset),
             Effect::Commit { upto } => self.applied.committed(upto),
             Effect::Lead { epoch, leader } => self.led_by(epoch, leader),
-            Effect::Complain { what } => error!(%what, "a peer broke the protocol; nothing of it was taken"),
+            Effect::Complain { what } => {
+                error!(?what, "a peer broke the protocol; nothing of it was taken")
+            }
             Effect::Stopped => self.out.push(Out::Stopped),
         }
     }
@@ -318,9 +361,9 @@ impl<M: Machine> Replica<M> {
     fn plan(&mut self, write: quorate_raft::Write) -> quorate_log::Job {
         match write {
             quorate_raft::Write::Election(state) => {
-                let voters = self.quorum.view().voters.iter().map(|voter| voter.id);
+                let voters = self.quorum.view().voters.iter().map(|(key, _)| key.id);
                 self.log.election(&translate::election(&state, voters))
-            },
+            }
             quorate_raft::Write::Truncate { end } => {
                 warn!(from = %self.log.end(), to = %end, "the log's tail was never committed and is cut off");
                 self.log.truncate(end)
@@ -328,9 +371,14 @@ impl<M: Machine> Replica<M> {
             quorate_raft::Write::Append { base, end, epoch, source } => {
                 let bytes = match source {
                     Source::Proposed(token) => self.leading.take_batch(token),
-                    Source::Control(record) => translate::control(&record, base, epoch, self.wall_ms),
+                    Source::Control(record) => {
+                        translate::control(&record, base, epoch, self.wall_ms)
+                    }
                     Source::Fetched(call) => {
-                        let fetched = self.fetched.remove(&call).expect("the core appends what it was just given");
+                        let fetched = self
+                            .fetched
+                            .remove(&call)
+                            .expect("the core appends what it was just given");
                         fetched.slice(base, end)
                     }
                 };
@@ -348,13 +396,24 @@ impl<M: Machine> Replica<M> {
         };
         let (peer, at) = match to {
             Destination::Replica { id, endpoints } => (Peer::Replica(id), self.choose(&endpoints)),
-            Destination::Bootstrap(index) => (Peer::Bootstrap(index), self.settings.bootstrap.get(index).cloned()),
+            Destination::Bootstrap(index) => {
+                (Peer::Bootstrap(index), self.settings.bootstrap.get(index).cloned())
+            }
         };
         let question = Question::Raft(call, body);
         match at {
             Some(at) => {
                 let names = &self.settings.names;
-                self.links.ask(self.now, peer, class, &at, question, names, &mut self.news, &mut self.out);
+                self.links.ask(
+                    self.now,
+                    peer,
+                    class,
+                    &at,
+                    question,
+                    names,
+                    &mut self.news,
+                    &mut self.out,
+                );
             }
             None => self.news.push(News::Lost { question, how: Loss::Dropped }),
         }
@@ -362,7 +421,8 @@ impl<M: Machine> Replica<M> {
 
     /// The endpoint to connect to: the one of our own listener's name, else the first.
     fn choose(&self, endpoints: &[Endpoint]) -> Option<crate::config::HostPort> {
-        let named = endpoints.iter().find(|endpoint| endpoint.listener == self.settings.names.listener);
+        let named =
+            endpoints.iter().find(|endpoint| endpoint.listener == self.settings.names.listener);
         let endpoint = named.or(endpoints.first())?;
         Some(crate::config::HostPort { host: endpoint.host.clone(), port: endpoint.port })
     }
@@ -375,8 +435,11 @@ impl<M: Machine> Replica<M> {
         let place = self.inbound.admit(conn, bytes, &mut self.out);
         let asked = Asked { place, correlation, version, api };
         let taken = match api {
-            ApiKey::ApiVersions => translate::api_versions(request).map(|frame| self.inbound.answer(place, frame, &mut self.out)),
-            ApiKey::Forward => translate::forwarded(request).map(|request| self.take_forwarded(asked, request)),
+            ApiKey::ApiVersions => translate::api_versions(request)
+                .map(|frame| self.inbound.answer(place, frame, &mut self.out)),
+            ApiKey::Forward => {
+                translate::forwarded(request).map(|request| self.take_forwarded(asked, request))
+            }
             ApiKey::Vote | ApiKey::BeginQuorumEpoch | ApiKey::EndQuorumEpoch | ApiKey::Fetch => {
                 translate::request(request, &self.settings.names).map(|body| {
                     let ticket = Ticket(self.number());
@@ -390,7 +453,12 @@ impl<M: Machine> Replica<M> {
             Err(Refused::Close(why)) => self.drop_conn(conn, &why),
             Err(Refused::Answer(refusal)) => {
                 if let Refusal::Cluster(theirs) = &refusal {
-                    warn!(?conn, ours = self.settings.names.cluster, theirs, "a node of another cluster asked and was refused: its configuration names one of our addresses");
+                    warn!(
+                        ?conn,
+                        ours = self.settings.names.cluster,
+                        theirs,
+                        "a node of another cluster asked and was refused: its configuration names one of our addresses"
+                    );
                 }
                 let view = self.leader_view();
                 match translate::refusal(asked, refusal, &view, &self.settings.names) {
@@ -428,7 +496,8 @@ impl<M: Machine> Replica<M> {
         }
         for Serve { ticket, mut answer } in std::mem::take(&mut self.serves) {
             let view = self.quorum.view();
-            let still_leads = view.leader == self.id && self.id.is_some() && view.epoch == answer.view.epoch;
+            let still_leads =
+                view.leader == self.id && self.id.is_some() && view.epoch == answer.view.epoch;
             let Fetched::Range { start, end, max_bytes } = &mut answer.fetched else { continue };
             if still_leads {
                 *end = self.log.end();
@@ -457,7 +526,7 @@ impl<M: Machine> Replica<M> {
             for news in std::mem::take(&mut self.news) {
                 match news {
                     News::Lost { question, how } => self.lost(question, how),
-                    News::Answered { peer, class: _, link, question, version, frame } => {
+                    News::Answered { peer, link, question, version, frame } => {
                         self.answered(peer, link, question, version, frame);
                     }
                 }
@@ -473,7 +542,14 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    fn answered(&mut self, peer: Peer, link: LinkId, question: Question, version: i16, frame: Bytes) {
+    fn answered(
+        &mut self,
+        peer: Peer,
+        link: LinkId,
+        question: Question,
+        version: i16,
+        frame: Bytes,
+    ) {
         let response = match ResponseFrame::parse(frame) {
             Ok(response) => response,
             Err(_) => unreachable!("the link read the correlation id from the same bytes"),
@@ -486,7 +562,14 @@ impl<M: Machine> Replica<M> {
                         self.inputs.push_back(Input::Peer { id, speaks });
                     }
                     let names = &self.settings.names;
-                    self.links.greeted(self.now, link, speaks, names, &mut self.news, &mut self.out);
+                    self.links.greeted(
+                        self.now,
+                        link,
+                        speaks,
+                        names,
+                        &mut self.news,
+                        &mut self.out,
+                    );
                 }
                 Err(why) => self.links.reject(link, &why, &mut self.news, &mut self.out),
             },
@@ -506,13 +589,15 @@ impl<M: Machine> Replica<M> {
                     }
                 }
             }
-            Question::Forward(id, asked) => match translate::forward_response(response, version, &asked) {
-                Ok(answer) => self.flight_answered(id, answer),
-                Err(why) => {
-                    self.links.reject(link, &why, &mut self.news, &mut self.out);
-                    self.flight_lost(id, Loss::Dropped);
+            Question::Forward(id, asked) => {
+                match translate::forward_response(response, version, &asked) {
+                    Ok(answer) => self.flight_answered(id, answer),
+                    Err(why) => {
+                        self.links.reject(link, &why, &mut self.news, &mut self.out);
+                        self.flight_lost(id, Loss::Dropped);
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -520,7 +605,7 @@ impl<M: Machine> Replica<M> {
 
     fn led_by(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {
         let view = self.quorum.view();
-        info!(epoch = %epoch, leader = ?leader, role = view.role.name(), "leadership changed");
+        info!(epoch = %epoch, leader = ?leader, role = %view.role, "leadership changed");
         self.note_change(epoch, leader);
         self.lose_lead();
         self.epoch = epoch;
@@ -541,7 +626,7 @@ impl<M: Machine> Replica<M> {
         }
         self.changes.push_back(RoleChange {
             at_ms: self.now.since(self.started).as_ms(),
-            role: self.quorum.view().role.name().to_owned(),
+            role: self.quorum.view().role.to_string(),
             epoch: epoch.0,
             leader: leader.map(|leader| leader.0),
         });
@@ -576,7 +661,12 @@ impl<M: Machine> Replica<M> {
     }
 
     /// Sends a forwarded request to the leader.
-    pub(crate) fn ask_leader(&mut self, leader: ReplicaId, id: u64, request: quorate_wire::message::ForwardRequest) {
+    pub(crate) fn ask_leader(
+        &mut self,
+        leader: ReplicaId,
+        id: u64,
+        request: quorate_wire::message::ForwardRequest,
+    ) {
         let view = self.quorum.view();
         let at = self.choose(&view.leader_endpoints);
         let question = Question::Forward(id, request);
@@ -584,13 +674,26 @@ impl<M: Machine> Replica<M> {
             Some(at) => {
                 let names = &self.settings.names;
                 let peer = Peer::Replica(leader);
-                self.links.ask(self.now, peer, Class::Forward, &at, question, names, &mut self.news, &mut self.out);
+                self.links.ask(
+                    self.now,
+                    peer,
+                    Class::Forward,
+                    &at,
+                    question,
+                    names,
+                    &mut self.news,
+                    &mut self.out,
+                );
             }
             None => self.news.push(News::Lost { question, how: Loss::Refused }),
         }
     }
 
-    pub(crate) fn answer_place(&mut self, place: Place, frame: Result<quorate_wire::Frame, quorate_wire::Error>) {
+    pub(crate) fn answer_place(
+        &mut self,
+        place: Place,
+        frame: Result<quorate_wire::Frame, quorate_wire::Error>,
+    ) {
         match frame {
             Ok(frame) => self.inbound.answer(place, frame, &mut self.out),
             Err(error) => self.drop_conn(place.conn, &error.to_string()),
@@ -603,7 +706,7 @@ impl<M: Machine> Replica<M> {
             error: quorate_raft::ErrorKind::None,
             epoch: view.epoch,
             leader: view.leader,
-            endpoints: view.leader_endpoints.clone(),
+            endpoints: view.leader_endpoints.into(),
         }
     }
 }

@@ -9,8 +9,8 @@ mod inbound;
 mod outbound;
 
 pub(crate) use forwarding::{
-    ForwardAnswer, ForwardedRequest, Passed, forward_answer, forward_refusal, forward_request, forward_response,
-    forwarded,
+    ForwardAnswer, ForwardedRequest, Passed, forward_answer, forward_refusal, forward_request,
+    forward_response, forwarded,
 };
 pub(crate) use inbound::{Refusal, Refused, api_versions, refusal, request, response, unsupported};
 pub(crate) use outbound::{answer, features, hello};
@@ -83,7 +83,10 @@ fn error_kind(code: ErrorCode) -> ErrorKind {
         ErrorKind::UnsupportedVersion,
         ErrorKind::InconsistentClusterId,
     ];
-    known.into_iter().find(|kind| error_code(*kind) == code).unwrap_or(ErrorKind::Other(code.code()))
+    known
+        .into_iter()
+        .find(|kind| error_code(*kind) == code)
+        .unwrap_or(ErrorKind::Other(code.code()))
 }
 
 fn endpoints(listener: &str, host: &str, port: u16) -> Arc<[Endpoint]> {
@@ -91,15 +94,31 @@ fn endpoints(listener: &str, host: &str, port: u16) -> Arc<[Endpoint]> {
 }
 
 /// What the quorum-state file is to say.
-pub(crate) fn election(state: &ElectionState, voters: impl IntoIterator<Item = ReplicaId>) -> Election {
-    Election { epoch: state.epoch, leader: state.leader, voted: state.voted, voters: voters.into_iter().collect() }
+pub(crate) fn election(
+    state: &ElectionState,
+    voters: impl IntoIterator<Item = ReplicaId>,
+) -> Election {
+    Election {
+        epoch: state.epoch,
+        leader: state.leader,
+        voted: state.voted,
+        voters: voters.into_iter().collect(),
+    }
 }
 
 /// The batch of a record that the quorum writes about itself.
-pub(crate) fn control(record: &ControlRecord, base: Offset, epoch: Epoch, timestamp_ms: i64) -> Bytes {
+pub(crate) fn control(
+    record: &ControlRecord,
+    base: Offset,
+    epoch: Epoch,
+    timestamp_ms: i64,
+) -> Bytes {
     match record {
         ControlRecord::LeaderChange { leader, voters, granting } => {
-            let voter = |key: &ReplicaKey| control::Voter { voter_id: key.id.0 as i32, ..control::Voter::default() };
+            let voter = |key: &ReplicaKey| control::Voter {
+                voter_id: key.id.0 as i32,
+                ..control::Voter::default()
+            };
             let record = control::LeaderChange {
                 // Static voters have no directories to name: Kafka writes version 0 then.
                 version: 0,

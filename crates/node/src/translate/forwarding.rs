@@ -49,16 +49,24 @@ fn number(value: u64) -> i64 {
 
 pub(crate) fn forward_request(request: ForwardedRequest) -> wire::ForwardRequest {
     let operation = |passed| match passed {
-        Passed::ReadOffset => wire::Operation { kind: OperationKind::ReadOffset, ..wire::Operation::default() },
+        Passed::ReadOffset => {
+            wire::Operation { kind: OperationKind::ReadOffset, ..wire::Operation::default() }
+        }
         Passed::Write(Request { stamp, operation }) => {
             let (kind, session, ttl_ms, body) = match operation {
-                Operation::Write(body) => (OperationKind::Write, stamp.map(|stamp| stamp.session), 0, body),
+                Operation::Write(body) => {
+                    (OperationKind::Write, stamp.map(|stamp| stamp.session), 0, body)
+                }
                 Operation::OpenSession { ttl } => {
                     let ttl_ms = i32::try_from(ttl.as_ms()).unwrap_or(i32::MAX);
                     (OperationKind::OpenSession, None, ttl_ms, Bytes::new())
                 }
-                Operation::RenewSession(id) => (OperationKind::RenewSession, Some(id), 0, Bytes::new()),
-                Operation::CloseSession(id) => (OperationKind::CloseSession, Some(id), 0, Bytes::new()),
+                Operation::RenewSession(id) => {
+                    (OperationKind::RenewSession, Some(id), 0, Bytes::new())
+                }
+                Operation::CloseSession(id) => {
+                    (OperationKind::CloseSession, Some(id), 0, Bytes::new())
+                }
             };
             wire::Operation {
                 kind,
@@ -81,12 +89,15 @@ pub(crate) fn forward_request(request: ForwardedRequest) -> wire::ForwardRequest
 
 /// Reads a forwarded request; what has no meaning closes the connection.
 pub(crate) fn forwarded(request: RequestFrame) -> Result<ForwardedRequest, Refused> {
-    let request: wire::ForwardRequest = request.decode().map_err(|error| Refused::Close(error.to_string()))?;
+    let request: wire::ForwardRequest =
+        request.decode().map_err(|error| Refused::Close(error.to_string()))?;
     let operations: Option<Vec<Passed>> = request.operations.into_iter().map(passed).collect();
     Ok(ForwardedRequest {
         epoch: u32::try_from(request.leader_epoch).ok().map(Epoch),
         patience: Span::ms(u64::try_from(request.deadline_ms).unwrap_or(0)),
-        operations: operations.ok_or_else(|| Refused::Close("a forwarded operation has a field out of range".into()))?,
+        operations: operations.ok_or_else(|| {
+            Refused::Close("a forwarded operation has a field out of range".into())
+        })?,
     })
 }
 
@@ -105,7 +116,9 @@ fn passed(operation: wire::Operation) -> Option<Passed> {
             };
             Request { stamp, operation: Operation::Write(operation.body) }
         }
-        OperationKind::OpenSession => Request::open_session(Span::ms(u64::try_from(operation.ttl_ms).ok()?)),
+        OperationKind::OpenSession => {
+            Request::open_session(Span::ms(u64::try_from(operation.ttl_ms).ok()?))
+        }
         OperationKind::RenewSession => Request::renew_session(session?),
         OperationKind::CloseSession => Request::close_session(session?),
     };
@@ -113,7 +126,11 @@ fn passed(operation: wire::Operation) -> Option<Passed> {
 }
 
 /// The answer once all operations are settled.
-pub(crate) fn forward_answer(done: Gathering, leader: Option<ReplicaId>, epoch: Epoch) -> Result<Frame, Error> {
+pub(crate) fn forward_answer(
+    done: Gathering,
+    leader: Option<ReplicaId>,
+    epoch: Epoch,
+) -> Result<Frame, Error> {
     let results = done.results.into_iter().map(|settled| result(settled.expect("all are settled")));
     let response = wire::ForwardResponse {
         error_code: ErrorCode::None,
@@ -146,9 +163,13 @@ fn result(settled: Settled) -> wire::ForwardResult {
     let (error_code, offset, body) = match settled {
         Settled::ReadAt(Offset(offset)) => (ErrorCode::None, number(offset), Bytes::new()),
         Settled::Answer(Answer::Done(body)) => (ErrorCode::None, -1, body),
-        Settled::Answer(Answer::Opened(SessionId(Offset(id)))) => (ErrorCode::None, number(id), Bytes::new()),
+        Settled::Answer(Answer::Opened(SessionId(Offset(id)))) => {
+            (ErrorCode::None, number(id), Bytes::new())
+        }
         Settled::Answer(Answer::Refused(body)) => (ErrorCode::PolicyViolation, -1, body),
-        Settled::Answer(Answer::Session(refusal)) => (ErrorCode::UnknownProducerId, -1, encode_refusal(refusal)),
+        Settled::Answer(Answer::Session(refusal)) => {
+            (ErrorCode::UnknownProducerId, -1, encode_refusal(refusal))
+        }
         Settled::Failed(Failure::NotLeader) => (ErrorCode::NotLeaderOrFollower, -1, Bytes::new()),
         Settled::Failed(Failure::NotInTime) => (ErrorCode::LeaderNotAvailable, -1, Bytes::new()),
         Settled::Failed(Failure::Unknown) => (ErrorCode::RequestTimedOut, -1, Bytes::new()),
@@ -162,15 +183,21 @@ pub(crate) fn forward_response(
     version: i16,
     asked: &wire::ForwardRequest,
 ) -> Result<ForwardAnswer, String> {
-    let response: wire::ForwardResponse = response.decode(version).map_err(|error| error.to_string())?;
+    let response: wire::ForwardResponse =
+        response.decode(version).map_err(|error| error.to_string())?;
     if response.error_code != ErrorCode::None {
         return Ok(ForwardAnswer { results: Vec::new() });
     }
     if response.results.len() != asked.operations.len() {
-        return Err(format!("{} results for {} operations", response.results.len(), asked.operations.len()));
+        return Err(format!(
+            "{} results for {} operations",
+            response.results.len(),
+            asked.operations.len()
+        ));
     }
     let pairs = response.results.into_iter().zip(&asked.operations);
-    let results: Option<Vec<Settled>> = pairs.map(|(result, asked)| settled(result, asked.kind)).collect();
+    let results: Option<Vec<Settled>> =
+        pairs.map(|(result, asked)| settled(result, asked.kind)).collect();
     Ok(ForwardAnswer { results: results.ok_or("a result makes no sense")? })
 }
 
@@ -178,12 +205,17 @@ fn settled(result: wire::ForwardResult, asked: OperationKind) -> Option<Settled>
     let offset = || u64::try_from(result.offset).ok().map(Offset);
     Some(match (result.error_code, asked) {
         (ErrorCode::None, OperationKind::ReadOffset) => Settled::ReadAt(offset()?),
-        (ErrorCode::None, OperationKind::OpenSession) => Settled::Answer(Answer::Opened(SessionId(offset()?))),
-        (ErrorCode::None, OperationKind::Write | OperationKind::RenewSession | OperationKind::CloseSession) => {
-            Settled::Answer(Answer::Done(result.body))
+        (ErrorCode::None, OperationKind::OpenSession) => {
+            Settled::Answer(Answer::Opened(SessionId(offset()?)))
         }
+        (
+            ErrorCode::None,
+            OperationKind::Write | OperationKind::RenewSession | OperationKind::CloseSession,
+        ) => Settled::Answer(Answer::Done(result.body)),
         (ErrorCode::PolicyViolation, _) => Settled::Answer(Answer::Refused(result.body)),
-        (ErrorCode::UnknownProducerId, _) => Settled::Answer(Answer::Session(decode_refusal(result.body)?)),
+        (ErrorCode::UnknownProducerId, _) => {
+            Settled::Answer(Answer::Session(decode_refusal(result.body)?))
+        }
         (ErrorCode::NotLeaderOrFollower, _) => Settled::Failed(Failure::NotLeader),
         (ErrorCode::LeaderNotAvailable, _) => Settled::Failed(Failure::NotInTime),
         // Whatever a newer leader may say: nobody knows what was done.
@@ -229,7 +261,8 @@ mod tests {
 
     #[test]
     fn every_result_survives_the_wire() {
-        let check = |sent: Settled, kind| assert_eq!(settled(result(sent.clone()), kind), Some(sent));
+        let check =
+            |sent: Settled, kind| assert_eq!(settled(result(sent.clone()), kind), Some(sent));
         let body = Bytes::from_static(b"bytes");
         check(Settled::ReadAt(Offset(7)), OperationKind::ReadOffset);
         check(Settled::Answer(Answer::Done(body.clone())), OperationKind::Write);

@@ -1,6 +1,6 @@
 //! Requests of peers into the protocol's words, and its answers into the version that was asked for.
 
-use super::{Names, PARTITION, endpoints, error_code, key, replica, wire_id};
+use super::{Names, PARTITION, error_code, key, replica, wire_id};
 use crate::replica::Asked;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
@@ -41,7 +41,8 @@ fn partition(code: ErrorCode) -> Refused {
 pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
     match error {
         Error::UnsupportedVersion { api: ApiKey::ApiVersions, correlation_id, .. } => {
-            encode_response(wire::ApiVersionsResponse::unsupported_version(), 0, *correlation_id).ok()
+            encode_response(wire::ApiVersionsResponse::unsupported_version(), 0, *correlation_id)
+                .ok()
         }
         _ => None,
     }
@@ -70,7 +71,9 @@ pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Requ
             let version = request.header.version;
             fetch(request.decode().map_err(close)?, version, names).map(raft::Request::Fetch)
         }
-        ApiKey::ApiVersions | ApiKey::Forward => Err(Refused::Close("not a request of the protocol".into())),
+        ApiKey::ApiVersions | ApiKey::Forward => {
+            Err(Refused::Close("not a request of the protocol".into()))
+        }
     }
 }
 
@@ -126,11 +129,18 @@ fn vote(request: wire::VoteRequest, names: &Names) -> Result<raft::Vote, Refused
 }
 
 fn leader_endpoints(endpoints: Vec<wire::LeaderEndpoint>) -> std::sync::Arc<[raft::Endpoint]> {
-    let endpoint = |at: wire::LeaderEndpoint| raft::Endpoint { listener: at.name, host: at.host, port: at.port };
+    let endpoint = |at: wire::LeaderEndpoint| raft::Endpoint {
+        listener: at.name,
+        host: at.host,
+        port: at.port,
+    };
     endpoints.into_iter().map(endpoint).collect()
 }
 
-fn begin(request: wire::BeginQuorumEpochRequest, names: &Names) -> Result<raft::BeginQuorumEpoch, Refused> {
+fn begin(
+    request: wire::BeginQuorumEpochRequest,
+    names: &Names,
+) -> Result<raft::BeginQuorumEpoch, Refused> {
     check_cluster(request.cluster_id, names)?;
     let told = only_partition(request.topics, names, |partition| partition.partition_index)?;
     Ok(raft::BeginQuorumEpoch {
@@ -141,11 +151,15 @@ fn begin(request: wire::BeginQuorumEpochRequest, names: &Names) -> Result<raft::
     })
 }
 
-fn end(request: wire::EndQuorumEpochRequest, names: &Names) -> Result<raft::EndQuorumEpoch, Refused> {
+fn end(
+    request: wire::EndQuorumEpochRequest,
+    names: &Names,
+) -> Result<raft::EndQuorumEpoch, Refused> {
     check_cluster(request.cluster_id, names)?;
     let told = only_partition(request.topics, names, |partition| partition.partition_index)?;
     let candidates = told.preferred_candidates.iter();
-    let mut successors: Vec<_> = candidates.filter_map(|c| key(c.candidate_id, c.candidate_directory_id)).collect();
+    let mut successors: Vec<_> =
+        candidates.filter_map(|c| key(c.candidate_id, c.candidate_directory_id)).collect();
     // Version 0 names ids only.
     successors.extend(told.preferred_successors.iter().filter_map(|id| key(*id, Uuid::ZERO)));
     Ok(raft::EndQuorumEpoch {
@@ -169,7 +183,9 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
     };
     Ok(raft::Fetch {
         epoch: epoch(asked.current_leader_epoch)?,
-        replica: request.replica_state.and_then(|state| key(state.replica_id, asked.replica_directory_id)),
+        replica: request
+            .replica_state
+            .and_then(|state| key(state.replica_id, asked.replica_directory_id)),
         from,
         high_watermark: match asked.high_watermark {
             // The default, for versions that cannot say.
@@ -225,7 +241,12 @@ pub(crate) fn response(
     }
 }
 
-fn quorum_response<P, R>(asked: Asked, partition: P, view: &LeaderView, names: &Names) -> Result<Frame, Error>
+fn quorum_response<P, R>(
+    asked: Asked,
+    partition: P,
+    view: &LeaderView,
+    names: &Names,
+) -> Result<Frame, Error>
 where
     R: wire::Message + From<wire::QuorumResponse<P>>,
 {
@@ -238,7 +259,11 @@ where
         }],
         (_, _, _) => Vec::new(),
     };
-    let topic = wire::Topic { topic_name: names.topic.clone(), partitions: vec![partition], tags: Default::default() };
+    let topic = wire::Topic {
+        topic_name: names.topic.clone(),
+        partitions: vec![partition],
+        tags: Default::default(),
+    };
     let response = wire::QuorumResponse {
         error_code: ErrorCode::None,
         topics: vec![topic],
@@ -285,15 +310,19 @@ fn fetch_response(
         Fetched::Nothing | Fetched::Range { .. } | Fetched::Batches(_) => {}
     }
     if let Some(round) = answer.round {
-        partition.marks = Some(wire::LeaderMarks { read_round: round as i64, ..wire::LeaderMarks::default() });
+        partition.marks =
+            Some(wire::LeaderMarks { read_round: round as i64, ..wire::LeaderMarks::default() });
     }
-    let mut topic = wire::FetchResponseTopic { partitions: vec![partition], ..wire::FetchResponseTopic::default() };
+    let mut topic = wire::FetchTopic { partitions: vec![partition], ..wire::FetchTopic::default() };
     match asked.version {
         ..=12 => topic.topic.clone_from(&names.topic),
         _ => topic.topic_id = names.topic_id,
     }
-    let mut response = wire::FetchResponse { responses: vec![topic], ..wire::FetchResponse::default() };
-    if let (Some(leader), 16.., Some(at)) = (answer.view.leader, asked.version, answer.view.endpoints.first()) {
+    let mut response =
+        wire::FetchResponse { responses: vec![topic], ..wire::FetchResponse::default() };
+    if let (Some(leader), 16.., Some(at)) =
+        (answer.view.leader, asked.version, answer.view.endpoints.first())
+    {
         response.node_endpoints.push(wire::FetchNodeEndpoint {
             node_id: leader.0 as i32,
             host: at.host.clone(),
@@ -314,7 +343,12 @@ fn join(mut records: Vec<Bytes>) -> Bytes {
 }
 
 /// An error answer to a request that did not reach the core.
-pub(crate) fn refusal(asked: Asked, refusal: Refusal, view: &LeaderView, names: &Names) -> Result<Frame, Error> {
+pub(crate) fn refusal(
+    asked: Asked,
+    refusal: Refusal,
+    view: &LeaderView,
+    names: &Names,
+) -> Result<Frame, Error> {
     let code = match refusal {
         Refusal::Cluster(_) => ErrorCode::InconsistentClusterId,
         Refusal::TopLevel(code) => code,
@@ -324,13 +358,15 @@ pub(crate) fn refusal(asked: Asked, refusal: Refusal, view: &LeaderView, names: 
                 ApiKey::Vote => raft::Response::Vote(raft::VoteAnswer { view, granted: false }),
                 ApiKey::BeginQuorumEpoch => raft::Response::BeginQuorumEpoch(view),
                 ApiKey::EndQuorumEpoch => raft::Response::EndQuorumEpoch(view),
-                ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => raft::Response::Fetch(raft::FetchAnswer {
-                    view,
-                    high_watermark: None,
-                    start: Offset::ZERO,
-                    fetched: Fetched::Nothing,
-                    round: None,
-                }),
+                ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => {
+                    raft::Response::Fetch(raft::FetchAnswer {
+                        view,
+                        high_watermark: None,
+                        start: Offset::ZERO,
+                        fetched: Fetched::Nothing,
+                        round: None,
+                    })
+                }
             };
             return response(asked, body, Vec::new(), names);
         }
@@ -342,7 +378,8 @@ pub(crate) fn refusal(asked: Asked, refusal: Refusal, view: &LeaderView, names: 
             encode_response(response, version, correlation)
         }
         ApiKey::BeginQuorumEpoch => {
-            let response = wire::BeginQuorumEpochResponse { error_code: code, ..Default::default() };
+            let response =
+                wire::BeginQuorumEpochResponse { error_code: code, ..Default::default() };
             encode_response(response, version, correlation)
         }
         ApiKey::EndQuorumEpoch => {
@@ -350,7 +387,8 @@ pub(crate) fn refusal(asked: Asked, refusal: Refusal, view: &LeaderView, names: 
             encode_response(response, version, correlation)
         }
         ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => {
-            let response = wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };
+            let response =
+                wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };
             encode_response(response, version, correlation)
         }
     }

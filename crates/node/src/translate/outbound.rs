@@ -15,9 +15,16 @@ use tracing::warn;
 const CLIENT: &str = "quorate";
 
 impl Encode for Names {
-    fn encode(&self, question: &Question, speaks: Option<&Speaks>, correlation: i32) -> Result<Encoded, ()> {
+    fn encode(
+        &self,
+        question: &Question,
+        speaks: Option<&Speaks>,
+        correlation: i32,
+    ) -> Result<Encoded, ()> {
         let newest = |api: ApiKey| match speaks {
-            Some(speaks) => speaks.newest(api.key()).map(|newest| newest.min(api.newest())).ok_or(()),
+            Some(speaks) => {
+                speaks.newest(api.key()).map(|newest| newest.min(api.newest())).ok_or(())
+            }
             None => Ok(api.newest()),
         };
         let knows_marks = speaks.is_some_and(|speaks| features(speaks).rounds);
@@ -35,14 +42,17 @@ impl Encode for Names {
             Question::Raft(_, raft::Request::Fetch(fetch)) => {
                 send(self.fetch(fetch, knows_marks), newest(ApiKey::Fetch)?, correlation)
             }
-            Question::Forward(_, request) => send(request.clone(), newest(ApiKey::Forward)?, correlation),
+            Question::Forward(_, request) => {
+                send(request.clone(), newest(ApiKey::Forward)?, correlation)
+            }
         }
     }
 }
 
 fn send<M: wire::Message>(message: M, version: i16, correlation: i32) -> Result<Encoded, ()> {
     let header = RequestHeader::new(M::API, version, correlation, Some(CLIENT.to_owned()));
-    let frame = encode_request(header, message).map_err(|error| warn!(%error, "a request cannot be sent"))?;
+    let frame = encode_request(header, message)
+        .map_err(|error| warn!(%error, "a request cannot be sent"))?;
     Ok(Encoded { frame, version })
 }
 
@@ -56,7 +66,11 @@ fn hello_request() -> wire::ApiVersionsRequest {
 
 impl Names {
     fn topics<P>(&self, partition: P) -> Vec<wire::Topic<P>> {
-        vec![wire::Topic { topic_name: self.topic.clone(), partitions: vec![partition], tags: Default::default() }]
+        vec![wire::Topic {
+            topic_name: self.topic.clone(),
+            partitions: vec![partition],
+            tags: Default::default(),
+        }]
     }
 
     fn vote(&self, vote: &raft::Vote) -> wire::VoteRequest {
@@ -142,11 +156,11 @@ impl Names {
             }),
             max_wait_ms: i32::try_from(fetch.max_wait.as_ms()).unwrap_or(i32::MAX),
             max_bytes: i32::try_from(fetch.max_bytes).unwrap_or(i32::MAX),
-            topics: vec![wire::FetchRequestTopic {
+            topics: vec![wire::FetchTopic {
                 topic: self.topic.clone(),
                 topic_id: self.topic_id,
                 partitions: vec![partition],
-                ..wire::FetchRequestTopic::default()
+                ..wire::FetchTopic::default()
             }],
             ..wire::FetchRequest::default()
         }
@@ -165,12 +179,17 @@ fn leader_endpoints(endpoints: &[raft::Endpoint]) -> Vec<wire::LeaderEndpoint> {
 
 /// What a peer says that it speaks.
 pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, String> {
-    let response: wire::ApiVersionsResponse = response.decode(version).map_err(|error| error.to_string())?;
+    let response: wire::ApiVersionsResponse =
+        response.decode(version).map_err(|error| error.to_string())?;
     match response.error_code {
         // An older peer names the versions of ApiVersions that it speaks, and the rest is asked in version 0.
-        ErrorCode::None | ErrorCode::UnsupportedVersion => {
-            Ok(Speaks(response.api_keys.iter().map(|key| (key.api_key, key.min_version, key.max_version)).collect()))
-        }
+        ErrorCode::None | ErrorCode::UnsupportedVersion => Ok(Speaks(
+            response
+                .api_keys
+                .iter()
+                .map(|key| (key.api_key, key.min_version, key.max_version))
+                .collect(),
+        )),
         code => Err(format!("the peer refused to say what it speaks: {code}")),
     }
 }
@@ -194,20 +213,44 @@ pub(crate) fn answer(
     match question {
         raft::Request::Vote(_) => {
             let answer: wire::VoteResponse = decode(response, version)?;
-            let (partition, nodes) = only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
-            let view = view(partition.error_code, partition.leader_id, partition.leader_epoch, &nodes, names)?;
-            Ok((raft::Response::Vote(raft::VoteAnswer { view, granted: partition.vote_granted }), None))
+            let (partition, nodes) =
+                only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let view = view(
+                partition.error_code,
+                partition.leader_id,
+                partition.leader_epoch,
+                &nodes,
+                names,
+            )?;
+            Ok((
+                raft::Response::Vote(raft::VoteAnswer { view, granted: partition.vote_granted }),
+                None,
+            ))
         }
         raft::Request::BeginQuorumEpoch(_) => {
             let answer: wire::BeginQuorumEpochResponse = decode(response, version)?;
-            let (partition, nodes) = only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
-            let view = view(partition.error_code, partition.leader_id, partition.leader_epoch, &nodes, names)?;
+            let (partition, nodes) =
+                only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let view = view(
+                partition.error_code,
+                partition.leader_id,
+                partition.leader_epoch,
+                &nodes,
+                names,
+            )?;
             Ok((raft::Response::BeginQuorumEpoch(view), None))
         }
         raft::Request::EndQuorumEpoch(_) => {
             let answer: wire::EndQuorumEpochResponse = decode(response, version)?;
-            let (partition, nodes) = only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
-            let view = view(partition.error_code, partition.leader_id, partition.leader_epoch, &nodes, names)?;
+            let (partition, nodes) =
+                only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let view = view(
+                partition.error_code,
+                partition.leader_id,
+                partition.leader_epoch,
+                &nodes,
+                names,
+            )?;
             Ok((raft::Response::EndQuorumEpoch(view), None))
         }
         raft::Request::Fetch(_) => fetch(decode(response, version)?, names),
@@ -245,7 +288,10 @@ fn view(
     nodes: &[wire::NodeEndpoint],
     names: &Names,
 ) -> Result<LeaderView, String> {
-    let at = nodes.iter().find(|node| node.node_id == leader).map(|node| (node.host.as_str(), node.port));
+    let at = nodes
+        .iter()
+        .find(|node| node.node_id == leader)
+        .map(|node| (node.host.as_str(), node.port));
     leader_view(code, leader, epoch, at, names)
 }
 
@@ -258,9 +304,12 @@ fn leader_view(
 ) -> Result<LeaderView, String> {
     Ok(LeaderView {
         error: error_kind(code),
-        epoch: Epoch(u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?),
+        epoch: Epoch(
+            u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?,
+        ),
         leader: replica(leader),
-        endpoints: at.map_or_else(|| Arc::from([]), |(host, port)| endpoints(&names.listener, host, port)),
+        endpoints: at
+            .map_or_else(|| Arc::from([]), |(host, port)| endpoints(&names.listener, host, port)),
     })
 }
 
@@ -275,10 +324,13 @@ fn fetch(
     let current = partition.current_leader.ok_or("the answer does not say who leads")?;
     let node = nodes.iter().find(|node| node.node_id == current.leader_id);
     let at = node.and_then(|node| Some((node.host.as_str(), u16::try_from(node.port).ok()?)));
-    let view = leader_view(partition.error_code, current.leader_id, current.leader_epoch, at, names)?;
+    let view =
+        leader_view(partition.error_code, current.leader_id, current.leader_epoch, at, names)?;
     let position = |offset: i64, epoch: i32| {
-        let offset = u64::try_from(offset).map_err(|_| format!("the answer has the offset {offset}"))?;
-        let epoch = u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?;
+        let offset =
+            u64::try_from(offset).map_err(|_| format!("the answer has the offset {offset}"))?;
+        let epoch =
+            u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?;
         Ok::<_, String>(OffsetEpoch::new(Offset(offset), Epoch(epoch)))
     };
     let mut records = None;
@@ -289,7 +341,11 @@ fn fetch(
             Some(bytes) if !bytes.is_empty() => {
                 let (checked, fault) = FetchedRecords::check(bytes);
                 if let Some(fault) = fault {
-                    warn!(fault, leader = current.leader_id, "the leader sent records that make no sense; what precedes them is kept and the rest is asked for again");
+                    warn!(
+                        fault,
+                        leader = current.leader_id,
+                        "the leader sent records that make no sense; what precedes them is kept and the rest is asked for again"
+                    );
                 }
                 let marks = checked.marks();
                 records = Some(checked);
@@ -307,4 +363,3 @@ fn fetch(
     };
     Ok((raft::Response::Fetch(answer), records))
 }
-
