@@ -1,1 +1,72 @@
-//! Record batches, segments and recovery, over a small Disk trait.
+//! The log of a partition: record batches, segments, the files beside them, and recovery.
+//!
+//! Two halves, joined by plain values. [`Log`] lives with the replica: it knows marks and positions,
+//! keeps the newest batches, and turns each change into a [`Job`]. [`Store`] lives on the disk thread
+//! and carries jobs out on a [`Disk`]. [`recover()`] opens what they left, after any crash.
+//! docs/FORMATS.md shows every file byte for byte. Nothing here knows of elections or leaders beyond
+//! the numbers it stores, and only `os_disk.rs` touches the operating system.
+
+mod batch;
+mod builder;
+mod cold;
+mod control;
+mod disk;
+mod election_file;
+mod epoch_file;
+mod error;
+mod file;
+mod format;
+mod job;
+mod json;
+mod log;
+mod memory_disk;
+mod meta_file;
+mod os_disk;
+mod partition_file;
+mod record;
+mod recover;
+mod scan;
+mod segment;
+mod store;
+mod synced_file;
+mod tail;
+mod varint;
+
+pub use batch::{BadBatch, Batch, Batches, Fault, HEADER_BYTES, Header};
+pub use builder::BatchBuilder;
+pub use cold::{ColdRead, read_cold};
+pub use control::{ControlType, control_batch};
+pub use disk::{Disk, Mode, Operation};
+pub use election_file::Election;
+pub use epoch_file::EpochTable;
+pub use error::Error;
+pub use format::{format, read_topic};
+pub use job::{Append, Cut, Job, Truncate};
+pub use log::{Log, Read};
+pub use memory_disk::{MemoryDisk, MemoryFile};
+pub use meta_file::Meta;
+pub use os_disk::{Lock, LockError, OsDisk};
+pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
+pub use recover::{Note, Recovery, recover};
+pub use store::{Store, Written};
+
+/// How a log is laid out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The partition's directory under the disk's root.
+    pub partition: String,
+    /// A segment that holds batches and would become larger is followed by a new one.
+    pub segment_bytes: u64,
+    /// How much of the newest batches stays in memory once durable.
+    pub tail_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            partition: "__cluster_metadata-0".to_owned(),
+            segment_bytes: 1 << 30,
+            tail_bytes: 16 << 20,
+        }
+    }
+}

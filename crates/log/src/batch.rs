@@ -1,0 +1,407 @@
+//! Kafka's record batch, format 2: its header, and the walk over the batches in a run of bytes.
+//!
+//! [`Batches`] yields a batch only after its length, format, counts and checksum were right, so
+//! bytes from a peer or a disk become batches here and nowhere else. Nothing here panics on them or
+//! allocates. The checksum covers all but base offset, length, epoch and format: whoever stores
+//! batches checks that offsets join and epochs do not fall. Records are in [`crate::RecordView`].
+
+use bytes::Bytes;
+use quorate_base::{Epoch, Offset};
+use std::fmt;
+
+/// Bytes before the first record.
+pub const HEADER_BYTES: usize = 61;
+/// Bytes before those that the length field counts: base offset and length.
+pub(crate) const LENGTH_END: usize = 12;
+/// Where the bytes begin that the checksum covers.
+pub(crate) const CHECKED_FROM: usize = 21;
+/// The only format that the metadata log ever had.
+pub(crate) const MAGIC: u8 = 2;
+/// Attribute bits.
+pub(crate) const CODEC_BITS: u16 = 0b111;
+pub(crate) const CONTROL_BIT: u16 = 1 << 5;
+
+/// What a batch's first [`HEADER_BYTES`] say, once they make sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// First offset.
+    pub base: Offset,
+    /// Last offset, inclusive.
+    pub last: Offset,
+    /// Leader epoch that wrote the batch.
+    pub epoch: Epoch,
+    /// Size of the whole batch, header included.
+    pub bytes: u64,
+    /// CRC-32C of all from the attributes on.
+    pub checksum: u32,
+    /// Whether the records are control records.
+    pub control: bool,
+    /// The first record's time; records may add to it.
+    pub timestamp_ms: i64,
+    /// The latest record's time.
+    pub max_timestamp_ms: i64,
+    /// How many records there are; fewer than offsets once a log was compacted.
+    pub records: u32,
+}
+
+impl Header {
+    /// Reads and checks a header; the checksum is not looked at.
+    pub fn read(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
+        let base = i64::from_be_bytes(array(bytes, 0));
+        let length = i32::from_be_bytes(array(bytes, 8));
+        let epoch = i32::from_be_bytes(array(bytes, 12));
+        let magic = bytes[16];
+        let attributes = u16::from_be_bytes(array(bytes, 21));
+        let last_delta = i32::from_be_bytes(array(bytes, 23));
+        let records = i32::from_be_bytes(array(bytes, 57));
+
+        let total = i64::from(length) + LENGTH_END as i64;
+        if total < HEADER_BYTES as i64 {
+            return Err(Fault::Length { found: length });
+        }
+        if magic != MAGIC {
+            return Err(Fault::Magic { found: magic });
+        }
+        // An end offset, one past the last, must fit the wire's signed 64 bits too.
+        if base < 0 || base > i64::MAX - i64::from(i32::MAX) - 1 {
+            return Err(Fault::Base { found: base });
+        }
+        if epoch < 0 {
+            return Err(Fault::Epoch { found: epoch });
+        }
+        if last_delta < 0 || records < 0 || i64::from(records) > i64::from(last_delta) + 1 {
+            return Err(Fault::Counts { last_delta, records });
+        }
+        let codec = attributes & CODEC_BITS;
+        if codec != 0 {
+            return Err(Fault::Compressed { codec: codec as u8 });
+        }
+        Ok(Header {
+            base: Offset(base as u64),
+            last: Offset(base as u64 + last_delta as u64),
+            epoch: Epoch(epoch as u32),
+            bytes: total as u64,
+            checksum: u32::from_be_bytes(array(bytes, 17)),
+            control: attributes & CONTROL_BIT != 0,
+            timestamp_ms: i64::from_be_bytes(array(bytes, 27)),
+            max_timestamp_ms: i64::from_be_bytes(array(bytes, 35)),
+            records: records as u32,
+        })
+    }
+
+    /// The header at the front of `bytes`, which must hold the whole batch; checksum checked.
+    pub fn check(bytes: &[u8]) -> Result<Header, Fault> {
+        let have = bytes.len() as u64;
+        let Some(first) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(Fault::Cut { need: HEADER_BYTES as u64, have });
+        };
+        let header = Header::read(first)?;
+        if header.bytes > have {
+            return Err(Fault::Cut { need: header.bytes, have });
+        }
+        let found = crc32c::crc32c(&bytes[CHECKED_FROM..header.bytes as usize]);
+        if found != header.checksum {
+            return Err(Fault::Checksum { expected: header.checksum, found });
+        }
+        Ok(header)
+    }
+
+    /// One past the last offset.
+    pub fn end(&self) -> Offset {
+        self.last + 1
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
+    *bytes[at..].first_chunk().expect("all fields lie in the header")
+}
+
+/// One whole batch that passed all checks of the walk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// What its header says.
+    pub header: Header,
+    /// All its bytes, header included; a slice of what was walked.
+    pub bytes: Bytes,
+}
+
+impl Batch {
+    /// First offset.
+    pub fn base(&self) -> Offset {
+        self.header.base
+    }
+
+    /// Last offset, inclusive.
+    pub fn last(&self) -> Offset {
+        self.header.last
+    }
+
+    /// One past the last offset.
+    pub fn end(&self) -> Offset {
+        self.header.end()
+    }
+
+    /// Leader epoch that wrote the batch.
+    pub fn epoch(&self) -> Epoch {
+        self.header.epoch
+    }
+
+    /// Whether the records are control records.
+    pub fn control(&self) -> bool {
+        self.header.control
+    }
+
+    /// The batch's time in milliseconds since 1970.
+    pub fn timestamp_ms(&self) -> i64 {
+        self.header.timestamp_ms
+    }
+
+    /// The records, borrowed from the batch.
+    pub fn records(&self) -> crate::Records<'_> {
+        crate::Records::new(&self.header, &self.bytes[HEADER_BYTES..])
+    }
+}
+
+/// Walks the batches in a run of bytes. After an error it ends: what came before is the valid prefix.
+#[derive(Clone, Debug)]
+pub struct Batches {
+    rest: Bytes,
+    position: u64,
+}
+
+impl Batches {
+    /// Starts at the front.
+    pub fn new(bytes: Bytes) -> Batches {
+        Batches { rest: bytes, position: 0 }
+    }
+
+    /// Walks whole batches that have passed [`Batches::new`] before, without looking at their
+    /// checksums again. Panics where a header makes no sense.
+    pub fn checked_before(mut bytes: Bytes) -> impl Iterator<Item = Batch> {
+        std::iter::from_fn(move || {
+            let first = bytes.first_chunk()?;
+            let header = Header::read(first).expect("was checked before");
+            Some(Batch { header, bytes: bytes.split_to(header.bytes as usize) })
+        })
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch, BadBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        match Header::check(&self.rest) {
+            Ok(header) => {
+                let bytes = self.rest.split_to(header.bytes as usize);
+                self.position += header.bytes;
+                Some(Ok(Batch { header, bytes }))
+            }
+            Err(fault) => {
+                self.rest.clear();
+                Some(Err(BadBatch { position: self.position, fault }))
+            }
+        }
+    }
+}
+
+/// Bytes that should have been a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadBatch {
+    /// Where it begins, in bytes from the start of what was read.
+    pub position: u64,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+impl fmt::Display for BadBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.position, self.fault)
+    }
+}
+
+impl std::error::Error for BadBatch {}
+
+/// What can be wrong with a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The bytes end within the batch.
+    Cut {
+        /// Bytes that the batch needs.
+        need: u64,
+        /// Bytes that there are.
+        have: u64,
+    },
+    /// The length is less than a header.
+    Length {
+        /// The length field.
+        found: i32,
+    },
+    /// The format is not 2.
+    Magic {
+        /// The format field.
+        found: u8,
+    },
+    /// The base offset is negative or leaves no room for the records.
+    Base {
+        /// The base offset field.
+        found: i64,
+    },
+    /// The leader epoch is negative.
+    Epoch {
+        /// The leader epoch field.
+        found: i32,
+    },
+    /// Record count and last offset contradict each other.
+    Counts {
+        /// The field "last offset delta".
+        last_delta: i32,
+        /// The record count field.
+        records: i32,
+    },
+    /// The records are compressed, which this version cannot read.
+    Compressed {
+        /// Kafka's number of the codec.
+        codec: u8,
+    },
+    /// The bytes are not those that were written.
+    Checksum {
+        /// The checksum in the header.
+        expected: u32,
+        /// The checksum of the bytes.
+        found: u32,
+    },
+    /// The batch does not begin where the one before it ends.
+    Gap {
+        /// The end of the one before.
+        expected: Offset,
+        /// The base offset of this one.
+        found: Offset,
+    },
+    /// The leader epoch is lower than that of the batch before.
+    EpochFell {
+        /// The epoch of the one before.
+        expected: Epoch,
+        /// The epoch of this one.
+        found: Epoch,
+    },
+}
+
+impl Fault {
+    /// Whether the bytes may be right as far as they go, and only end too early.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Fault::Cut { .. })
+    }
+
+    /// Whether no write that was cut short could have left this: the batch is whole, and not ours.
+    pub fn is_foreign(&self) -> bool {
+        match self {
+            Fault::Compressed { .. } => true,
+            Fault::Cut { .. }
+            | Fault::Length { .. }
+            | Fault::Magic { .. }
+            | Fault::Base { .. }
+            | Fault::Epoch { .. }
+            | Fault::Counts { .. }
+            | Fault::Checksum { .. }
+            | Fault::Gap { .. }
+            | Fault::EpochFell { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Cut { need, have } => write!(f, "expected {need} bytes, found {have}"),
+            Fault::Length { found } => {
+                write!(f, "expected a batch length of at least 49, found {found}")
+            }
+            Fault::Magic { found } => write!(f, "expected batch format {MAGIC}, found {found}"),
+            Fault::Base { found } => write!(f, "expected a base offset, found {found}"),
+            Fault::Epoch { found } => write!(f, "expected a leader epoch, found {found}"),
+            Fault::Counts { last_delta, records } => {
+                let most = i64::from(*last_delta) + 1;
+                write!(f, "expected at most {most} records, found {records}")
+            }
+            Fault::Compressed { codec } => {
+                write!(f, "expected records without compression, found codec {codec}")
+            }
+            Fault::Checksum { expected, found } => {
+                write!(f, "expected checksum {expected:#010x}, found {found:#010x}")
+            }
+            Fault::Gap { expected, found } => {
+                write!(f, "expected base offset {expected}, found {found}")
+            }
+            Fault::EpochFell { expected, found } => {
+                write!(f, "expected leader epoch {expected} or later, found {found}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BatchBuilder;
+
+    fn two_batches() -> Bytes {
+        let mut bytes = Vec::new();
+        for (base, records) in [(7, 2), (9, 1)] {
+            let mut builder = BatchBuilder::new(Offset(base), Epoch(3), 1_000);
+            for _ in 0..records {
+                builder.record(Some(b"key"), Some(b"value"), &[]);
+            }
+            bytes.extend_from_slice(&builder.finish());
+        }
+        bytes.into()
+    }
+
+    #[test]
+    fn a_walk_yields_each_batch_and_its_range() {
+        let ranges: Vec<_> = Batches::new(two_batches())
+            .map(|batch| batch.map(|batch| (batch.base(), batch.end(), batch.epoch())))
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(ranges, [(Offset(7), Offset(9), Epoch(3)), (Offset(9), Offset(10), Epoch(3))]);
+    }
+
+    #[test]
+    fn every_cut_leaves_the_whole_batches_before_it_and_one_error_that_names_the_place() {
+        let bytes = two_batches();
+        let first = Batches::new(bytes.clone()).next().unwrap().unwrap().header.bytes;
+        for end in 0..bytes.len() as u64 {
+            let walk: Vec<_> = Batches::new(bytes.slice(..end as usize)).collect();
+            let position = if end < first { 0 } else { first };
+            let whole = usize::from(end >= first);
+            let ragged = usize::from(end != position);
+            assert_eq!(walk.len(), whole + ragged, "cut at {end}");
+            if let Some(Err(bad)) = walk.last() {
+                assert_eq!(bad.position, position, "cut at {end}");
+                let Fault::Cut { have, .. } = bad.fault else { panic!("cut at {end}: {bad}") };
+                assert_eq!(have, end - position);
+            }
+        }
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let check = |at: usize, bytes: &[u8], expect: &str| {
+            let mut damaged = two_batches().to_vec();
+            damaged[at..at + bytes.len()].copy_from_slice(bytes);
+            let bad = Batches::new(damaged.into()).next().unwrap().unwrap_err();
+            assert_eq!(bad.to_string(), format!("at byte 0: {expect}"));
+        };
+        check(0, &[0x80], "expected a base offset, found -9223372036854775801");
+        check(8, &[0, 0, 0, 48], "expected a batch length of at least 49, found 48");
+        check(8, &[0xff; 4], "expected a batch length of at least 49, found -1");
+        check(8, &[0x7f, 0xff, 0xff, 0xff], "expected 2147483659 bytes, found 167");
+        check(12, &[0xff; 4], "expected a leader epoch, found -1");
+        check(16, &[1], "expected batch format 2, found 1");
+        check(21, &[0, 4], "expected records without compression, found codec 4");
+        check(57, &[0, 0, 0, 3], "expected at most 2 records, found 3");
+        check(17, &[0; 4], "expected checksum 0x00000000, found 0xe80a6dc3");
+    }
+}

@@ -1,0 +1,100 @@
+//! Reads batches that are on disk only. Runs on a thread of its own, so it shares nothing with the
+//! log: the plan is a value, and checksums are checked before anything is served.
+
+use crate::Error;
+use crate::batch::{HEADER_BYTES, Header};
+use crate::disk::{Disk, Mode, Operation};
+use crate::segment::INDEX_SPACING_BYTES;
+use bytes::Bytes;
+use quorate_base::Offset;
+
+/// Where to read and how much. If the log's generation is another one when the bytes arrive, drop them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ColdRead {
+    /// Of the log that planned this.
+    pub generation: u64,
+    /// The segment.
+    pub path: String,
+    /// Byte at which a batch begins, at or before the wanted one.
+    pub position: u64,
+    /// Where the segment ends at the latest.
+    pub size: u64,
+    /// Offset that the first batch must hold.
+    pub from: Offset,
+    /// Where the last batch must end at the latest.
+    pub end: Offset,
+    /// How many bytes are wanted; the first batch may be larger.
+    pub max_bytes: u32,
+}
+
+/// Whole batches, one after the other; empty if the first one ends beyond the plan's `end`. A batch
+/// that is not as it was written is an error, once it is the first; before that the ones ahead of it
+/// are served.
+pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error> {
+    let mut file = Segment { disk, plan, file: None };
+    let (position, first) = file.find()?;
+    if first.last >= plan.end {
+        return Ok(Bytes::new());
+    }
+    let want = u64::from(plan.max_bytes).max(first.bytes).min(plan.size.saturating_sub(position));
+    let bytes = file.read(position, want as usize)?;
+
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match Header::check(&bytes[taken..]) {
+            Ok(header) if header.last < plan.end => taken += header.bytes as usize,
+            Ok(_) => break,
+            Err(fault) if taken == 0 => return Err(file.damaged(position, fault.to_string())),
+            Err(_) => break,
+        }
+    }
+    Ok(bytes.slice(..taken))
+}
+
+struct Segment<'a, D: Disk> {
+    disk: &'a mut D,
+    plan: &'a ColdRead,
+    file: Option<D::File>,
+}
+
+impl<D: Disk> Segment<'_, D> {
+    fn read(&mut self, at: u64, len: usize) -> Result<Bytes, Error> {
+        let path = &self.plan.path;
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => self.disk.open(path, Mode::Read).map_err(Error::io(Operation::Open, path))?,
+        };
+        let mut bytes = vec![0; len];
+        let read = self.disk.read(&file, at, &mut bytes);
+        bytes.truncate(read.map_err(Error::io(Operation::Read, path))?);
+        self.file = Some(file);
+        Ok(bytes.into())
+    }
+
+    /// Position and header of the batch that holds `from`.
+    fn find(&mut self) -> Result<(u64, Header), Error> {
+        let mut position = self.plan.position;
+        let window = self.read(position, INDEX_SPACING_BYTES as usize + HEADER_BYTES)?;
+        loop {
+            let at = (position - self.plan.position) as usize;
+            let Some(first) = window.get(at..).and_then(|rest| rest.first_chunk()) else {
+                return Err(self.damaged(position, "the end of the file".to_owned()));
+            };
+            let header =
+                Header::read(first).map_err(|fault| self.damaged(position, fault.to_string()))?;
+            if header.base > self.plan.from {
+                return Err(self.damaged(position, format!("offset {}", header.base)));
+            }
+            if header.last >= self.plan.from {
+                return Ok((position, header));
+            }
+            position += header.bytes;
+        }
+    }
+
+    fn damaged(&self, position: u64, found: String) -> Error {
+        let path = self.plan.path.clone();
+        let expected = format!("a batch that leads to offset {}", self.plan.from);
+        Error::Damaged { path, position, expected, found }
+    }
+}

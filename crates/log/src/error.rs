@@ -1,0 +1,162 @@
+//! What can go wrong with the files, with the facts to act on.
+//!
+//! Paths are relative to the disk's root, like those of [`crate::Disk`]; who prints an error knows the
+//! root. None of these is retried: after an error of a write or a sync the state of the file is
+//! unknown, and only a restart, which reads everything again, may go on.
+
+use crate::disk::Operation;
+use std::{fmt, io};
+
+/// The crate's error.
+#[derive(Debug)]
+pub enum Error {
+    /// The disk refused a call.
+    Io {
+        /// Which call.
+        operation: Operation,
+        /// On what.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that `format` makes is not there.
+    NotFormatted {
+        /// The file or directory.
+        path: String,
+    },
+    /// `format` found a directory that is in use.
+    AlreadyFormatted {
+        /// What was found.
+        path: String,
+    },
+    /// A small file cannot be understood.
+    Malformed {
+        /// The file.
+        path: String,
+        /// Byte from which it makes no sense.
+        position: u64,
+        /// What belongs there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// Bytes of the log that were durable are not what was written. Never cut away silently: this
+    /// replica may have promised them to others.
+    Damaged {
+        /// The file.
+        path: String,
+        /// Byte at which the damaged batch begins.
+        position: u64,
+        /// What belongs there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// The directory belongs to another cluster or node.
+    Foreign {
+        /// The file that says so.
+        path: String,
+        /// Which property: `cluster.id` or `node.id`.
+        property: &'static str,
+        /// What was configured.
+        expected: String,
+        /// What the file says.
+        found: String,
+    },
+    /// The log was to be cut within a batch.
+    NotABoundary {
+        /// The file.
+        path: String,
+        /// Byte at which the batch around it begins.
+        position: u64,
+        /// The offset at which it was to be cut.
+        offset: quorate_base::Offset,
+    },
+}
+
+impl Error {
+    /// For `map_err` on a call of the disk.
+    pub(crate) fn io(operation: Operation, path: &str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io { operation, path: path.to_owned(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io { operation, path, source } => write!(
+                f,
+                "cannot {} {path}: {source}; what reached the disk is unknown, so the node stops; \
+                 check the disk, then start the node again: it reads everything anew",
+                operation.verb()
+            ),
+            Error::NotFormatted { path } => write!(
+                f,
+                "{path} does not exist: the directory is not formatted, or not mounted; \
+                 check the path, and run `quorate format` for a new node"
+            ),
+            Error::AlreadyFormatted { path } => write!(
+                f,
+                "{path} exists: the directory is in use and is left as it is; \
+                 name an empty directory to format"
+            ),
+            Error::Malformed { path, position, expected, found } => write!(
+                f,
+                "{path} is damaged at byte {position}: expected {expected}, found {found}; \
+                 restore the file from a copy, or give the node a newly formatted directory, which \
+                 it fills from the other voters"
+            ),
+            Error::Damaged { path, position, expected, found } => write!(
+                f,
+                "{path} is damaged at byte {position}: expected {expected}, found {found}; \
+                 this was on disk and may be promised to others, so it is not cut off; keep the \
+                 directory, and give the node a newly formatted one, which it fills from the other \
+                 voters"
+            ),
+            Error::Foreign { path, property, expected, found } => write!(
+                f,
+                "{path} has {property}={found}, but {expected} is configured: the directory belongs \
+                 to another node or cluster; check the configured directory and {property}"
+            ),
+            Error::NotABoundary { path, position, offset } => write!(
+                f,
+                "{path} cannot be cut at offset {offset}: it lies within the batch at byte \
+                 {position}; the leader's log has other batches than this one, so compare the \
+                 versions of both"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            Error::NotFormatted { .. }
+            | Error::AlreadyFormatted { .. }
+            | Error::Malformed { .. }
+            | Error::Damaged { .. }
+            | Error::Foreign { .. }
+            | Error::NotABoundary { .. } => None,
+        }
+    }
+}
+
+/// A text that is not of its form; becomes [`Error::Malformed`] once the path is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct BadText {
+    pub position: usize,
+    pub expected: String,
+    pub found: String,
+}
+
+impl BadText {
+    pub fn new(position: usize, expected: impl Into<String>, found: impl Into<String>) -> BadText {
+        BadText { position, expected: expected.into(), found: found.into() }
+    }
+
+    pub fn at(self, path: &str) -> Error {
+        let BadText { position, expected, found } = self;
+        Error::Malformed { path: path.to_owned(), position: position as u64, expected, found }
+    }
+}

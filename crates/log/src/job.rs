@@ -1,0 +1,63 @@
+//! Planned work on files: plain values that [`crate::Log`] makes and [`crate::Store`] carries out.
+
+use crate::EpochTable;
+use bytes::Bytes;
+use quorate_base::Offset;
+
+/// One change of the directory. Jobs are carried out in the order in which they were planned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Job {
+    /// Add batches to the end of the log.
+    Append(Append),
+    /// Cut the log back.
+    Truncate(Truncate),
+    /// Give a small file of the partition new contents, durably before anything that follows.
+    Replace {
+        /// Its name.
+        name: &'static str,
+        /// All its bytes.
+        bytes: Bytes,
+    },
+}
+
+/// See [`Job::Append`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Append {
+    /// The segment that takes them.
+    pub segment: Offset,
+    /// Whether that segment begins with them.
+    pub rolls: bool,
+    /// Whole batches.
+    pub bytes: Bytes,
+    /// The end of the log after them.
+    pub end: Offset,
+    /// The epoch table after them, if they begin an epoch.
+    pub epochs: Option<EpochTable>,
+}
+
+/// See [`Job::Truncate`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Truncate {
+    /// The segment that is the last one afterwards.
+    pub segment: Offset,
+    /// Where it is cut.
+    pub cut: Cut,
+    /// The segments that go, newest first.
+    pub removed: Vec<Offset>,
+    /// The end of the log afterwards.
+    pub end: Offset,
+    /// The epoch table afterwards, if epochs go.
+    pub epochs: Option<EpochTable>,
+}
+
+/// Where in its file a segment is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// At this byte.
+    At(u64),
+    /// At the batch that begins at the new end, to be found from this byte on, where a batch begins.
+    Find {
+        /// Where to begin the search.
+        from: u64,
+    },
+}

@@ -1,0 +1,501 @@
+//! A disk in memory that forgets what was not synced: for tests and the simulator.
+//!
+//! It keeps two states apart: the page cache, which every handle sees, and what is durable. A file's
+//! unsynced writes and cuts, and a directory's unsynced names, wait in a list. [`MemoryDisk::crash`]
+//! lets a seeded part of each list survive: names in order, as journals keep them, and of file bytes
+//! any set of sectors, because nothing orders those. Clones share one state; after a crash or a kill
+//! open files are stale and refuse every call, as those of a dead process would.
+
+use crate::disk::{Disk, Mode, Operation};
+use bytes::Bytes;
+use quorate_base::Rng;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What a device writes whole or not at all.
+const SECTOR: usize = 512;
+
+/// The disk; the default one is empty.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// An open file of a [`MemoryDisk`].
+#[derive(Debug)]
+pub struct MemoryFile {
+    inode: usize,
+    path: String,
+    /// Number of crashes before it was opened.
+    life: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inodes: Vec<Inode>,
+    /// The page cache's view of the directories.
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    /// Directories are made durably at once; losing one says no more than losing its files.
+    dirs: Vec<String>,
+    /// Changes of names since their directory was synced, oldest first.
+    unsynced_names: Vec<Change>,
+    life: u64,
+    faults: Faults,
+    counts: BTreeMap<Operation, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    /// The next call of this kind fails.
+    next: Option<Operation>,
+    /// Bytes that still fit.
+    room: Option<u64>,
+    /// Steps until the power fails: a byte written is one, any other change is one.
+    power: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    cache: Vec<u8>,
+    durable: Vec<u8>,
+    /// Changes since the last sync, oldest first.
+    unsynced: Vec<Edit>,
+}
+
+#[derive(Clone, Debug)]
+enum Edit {
+    Write { at: usize, bytes: Vec<u8> },
+    Truncate { len: usize },
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Link { path: String, inode: usize },
+    Rename { from: String, to: String },
+    Remove { path: String },
+}
+
+impl MemoryDisk {
+    /// The next call of this kind fails, once; the call does nothing.
+    pub fn fail_next(&self, operation: Operation) {
+        self.lock().faults.next = Some(operation);
+    }
+
+    /// The disk is full after so many more bytes; `None` lifts the limit. A write that does not fit
+    /// leaves what does.
+    pub fn limit_room(&self, bytes: Option<u64>) {
+        self.lock().faults.room = bytes;
+    }
+
+    /// The power fails after so many more steps: each byte written and each other change is one.
+    /// From then on every call fails until [`MemoryDisk::crash`], [`MemoryDisk::lose_unsynced`] or
+    /// [`MemoryDisk::kill`].
+    pub fn limit_power(&self, steps: Option<u64>) {
+        self.lock().faults.power = steps;
+    }
+
+    /// The steps left of [`MemoryDisk::limit_power`].
+    pub fn power(&self) -> Option<u64> {
+        self.lock().faults.power
+    }
+
+    /// Flips a bit, in the page cache and on the medium. Panics if the file has no such byte.
+    pub fn flip_bit(&self, path: &str, at: usize, bit: u32) {
+        let mut state = self.lock();
+        let inode = state.names[path];
+        let inode = &mut state.inodes[inode];
+        inode.cache[at] ^= 1 << bit;
+        if let Some(byte) = inode.durable.get_mut(at) {
+            *byte ^= 1 << bit;
+        }
+    }
+
+    /// How many calls of this kind there were.
+    pub fn count(&self, operation: Operation) -> u64 {
+        self.lock().counts.get(&operation).copied().unwrap_or(0)
+    }
+
+    /// A file as the page cache has it.
+    pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let inode = *state.names.get(path)?;
+        Some(state.inodes[inode].cache.clone())
+    }
+
+    /// Puts a file there, durably.
+    pub fn put(&self, path: &str, bytes: &[u8]) {
+        let mut state = self.lock();
+        let inode = state.inodes.len();
+        state.inodes.push(Inode {
+            cache: bytes.to_vec(),
+            durable: bytes.to_vec(),
+            unsynced: vec![],
+        });
+        state.names.insert(path.to_owned(), inode);
+        state.durable_names.insert(path.to_owned(), inode);
+        if let Some((dir, _)) = path.rsplit_once('/') {
+            state.dirs.push(dir.to_owned());
+        }
+    }
+
+    /// A copy that shares nothing with this disk.
+    pub fn fork(&self) -> MemoryDisk {
+        let state = self.lock();
+        let copy = State {
+            inodes: state.inodes.clone(),
+            names: state.names.clone(),
+            durable_names: state.durable_names.clone(),
+            dirs: state.dirs.clone(),
+            unsynced_names: state.unsynced_names.clone(),
+            life: state.life,
+            faults: Faults::default(),
+            counts: BTreeMap::new(),
+        };
+        MemoryDisk { state: Arc::new(Mutex::new(copy)) }
+    }
+
+    /// The process dies: open files are gone, all that was written stays.
+    pub fn kill(&self) {
+        self.lock().reboot();
+    }
+
+    /// The power fails, and nothing that was not synced survives.
+    pub fn lose_unsynced(&self) {
+        let mut state = self.lock();
+        for inode in &mut state.inodes {
+            inode.cache.clone_from(&inode.durable);
+            inode.unsynced.clear();
+        }
+        state.names = state.durable_names.clone();
+        state.unsynced_names.clear();
+        state.reboot();
+    }
+
+    /// The power fails, and some of what was not synced survives.
+    pub fn crash(&self, rng: &mut Rng) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let kept = rng.below(state.unsynced_names.len() as u64 + 1) as usize;
+        for change in &state.unsynced_names[..kept] {
+            apply(&mut state.durable_names, change);
+        }
+        state.names = state.durable_names.clone();
+        state.unsynced_names.clear();
+        for inode in &mut state.inodes {
+            inode.crash(rng);
+        }
+        state.reboot();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no call panics while it holds this")
+    }
+
+    /// Counts a call and lets it fail if it must.
+    fn enter(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        *state.counts.entry(operation).or_default() += 1;
+        if state.faults.power == Some(0) {
+            return Err(io::Error::other("the power is off"));
+        }
+        if state.faults.next == Some(operation) {
+            state.faults.next = None;
+            return Err(io::Error::other("made to fail"));
+        }
+        Ok(state)
+    }
+
+    fn enter_file(
+        &self,
+        operation: Operation,
+        file: &MemoryFile,
+    ) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.enter(operation)?;
+        if file.life != state.life {
+            let path = &file.path;
+            return Err(io::Error::other(format!("{path} was opened before the last crash")));
+        }
+        Ok(state)
+    }
+}
+
+impl State {
+    fn reboot(&mut self) {
+        self.life += 1;
+        self.faults = Faults::default();
+    }
+
+    /// One step of power for a change that is not a write.
+    fn step(&mut self) {
+        if let Some(power) = &mut self.faults.power {
+            *power -= 1;
+        }
+    }
+
+    fn find(&self, path: &str) -> io::Result<usize> {
+        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn change(&mut self, change: Change) {
+        apply(&mut self.names, &change);
+        self.unsynced_names.push(change);
+        self.step();
+    }
+
+    /// Writes as much as room and power allow.
+    fn write(&mut self, inode: usize, at: usize, bytes: &[u8]) -> io::Result<()> {
+        let grows = (at + bytes.len()).saturating_sub(self.inodes[inode].cache.len()) as u64;
+        let fits = match self.faults.room {
+            Some(room) if grows > room => bytes.len() - (grows - room) as usize,
+            Some(_) | None => bytes.len(),
+        };
+        let powered = self.faults.power.map_or(fits, |power| fits.min(power as usize));
+        let written = &bytes[..powered];
+        let inode = &mut self.inodes[inode];
+        inode.edit(Edit::Write { at, bytes: written.to_vec() });
+        if let Some(room) = &mut self.faults.room {
+            *room -= grows.min(*room);
+        }
+        if let Some(power) = &mut self.faults.power {
+            *power -= powered as u64;
+        }
+        if powered < fits {
+            return Err(io::Error::other("the power fails"));
+        }
+        if fits < bytes.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+impl Inode {
+    fn edit(&mut self, edit: Edit) {
+        edit.apply(&mut self.cache);
+        self.unsynced.push(edit);
+    }
+
+    fn sync(&mut self) {
+        self.durable.clone_from(&self.cache);
+        self.unsynced.clear();
+    }
+
+    fn crash(&mut self, rng: &mut Rng) {
+        let edits = std::mem::take(&mut self.unsynced);
+        match rng.below(3) {
+            // In order up to some byte, as a file system that journals data would leave it.
+            0 => {
+                let kept = rng.below(edits.len() as u64 + 1) as usize;
+                for edit in &edits[..kept] {
+                    edit.apply(&mut self.durable);
+                }
+                if let Some(Edit::Write { at, bytes }) = edits.get(kept) {
+                    let torn = rng.below(bytes.len() as u64 + 1) as usize;
+                    let bytes = bytes[..torn].to_vec();
+                    Edit::Write { at: *at, bytes }.apply(&mut self.durable);
+                }
+            }
+            // Any set of sectors.
+            1 => {
+                for edit in &edits {
+                    match edit {
+                        Edit::Write { at, bytes } => {
+                            for (start, sector) in sectors(*at, bytes) {
+                                if rng.one_in(2) {
+                                    let bytes = sector.to_vec();
+                                    Edit::Write { at: start, bytes }.apply(&mut self.durable);
+                                }
+                            }
+                        }
+                        Edit::Truncate { .. } if rng.one_in(2) => edit.apply(&mut self.durable),
+                        Edit::Truncate { .. } => {}
+                    }
+                }
+            }
+            // The length without the bytes: what was added reads as zeros.
+            _ => {
+                let len = rng.below(self.cache.len() as u64 + 1) as usize;
+                if len > self.durable.len() {
+                    self.durable.resize(len, 0);
+                }
+            }
+        }
+        self.cache.clone_from(&self.durable);
+    }
+}
+
+/// The parts of a write that fall into each sector.
+fn sectors(at: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut rest = bytes;
+    let mut start = at;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (sector, after) = rest.split_at(rest.len().min(SECTOR - start % SECTOR));
+        let from = start;
+        start += sector.len();
+        rest = after;
+        Some((from, sector))
+    })
+}
+
+impl Edit {
+    fn apply(&self, target: &mut Vec<u8>) {
+        match self {
+            Edit::Write { at, bytes } => {
+                let end = at + bytes.len();
+                if end > target.len() && !bytes.is_empty() {
+                    target.resize(end, 0);
+                }
+                if !bytes.is_empty() {
+                    target[*at..end].copy_from_slice(bytes);
+                }
+            }
+            Edit::Truncate { len } => target.resize(*len, 0),
+        }
+    }
+}
+
+fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
+    match change {
+        Change::Link { path, inode } => drop(names.insert(path.clone(), *inode)),
+        Change::Rename { from, to } => {
+            if let Some(inode) = names.remove(from) {
+                names.insert(to.clone(), inode);
+            }
+        }
+        Change::Remove { path } => drop(names.remove(path)),
+    }
+}
+
+fn dir_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+impl Disk for MemoryDisk {
+    type File = MemoryFile;
+
+    fn open(&mut self, path: &str, mode: Mode) -> io::Result<MemoryFile> {
+        let mut state = self.enter(Operation::Open)?;
+        let inode = match (state.find(path), mode) {
+            (Ok(inode), Mode::Read | Mode::Write) => inode,
+            (Ok(inode), Mode::Create) => {
+                state.inodes[inode].edit(Edit::Truncate { len: 0 });
+                state.step();
+                inode
+            }
+            (Err(error), Mode::Read | Mode::Write) => return Err(error),
+            (Err(error), Mode::Create) => {
+                let dir = dir_of(path);
+                if !dir.is_empty() && !state.dirs.iter().any(|known| known == dir) {
+                    return Err(error);
+                }
+                let inode = state.inodes.len();
+                state.inodes.push(Inode::default());
+                state.change(Change::Link { path: path.to_owned(), inode });
+                inode
+            }
+        };
+        Ok(MemoryFile { inode, path: path.to_owned(), life: state.life })
+    }
+
+    fn len(&self, file: &MemoryFile) -> io::Result<u64> {
+        let state = self.enter_file(Operation::Read, file)?;
+        Ok(state.inodes[file.inode].cache.len() as u64)
+    }
+
+    fn read(&self, file: &MemoryFile, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let state = self.enter_file(Operation::Read, file)?;
+        let cache = &state.inodes[file.inode].cache;
+        let bytes = cache.get(at as usize..).unwrap_or(&[]);
+        let count = bytes.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn append(&mut self, file: &mut MemoryFile, parts: &[Bytes]) -> io::Result<()> {
+        let mut state = self.enter_file(Operation::Write, file)?;
+        for part in parts {
+            let at = state.inodes[file.inode].cache.len();
+            state.write(file.inode, at, part)?;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, file: &mut MemoryFile, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.enter_file(Operation::Write, file)?.write(file.inode, at as usize, bytes)
+    }
+
+    fn sync(&self, file: &MemoryFile) -> io::Result<()> {
+        let mut state = self.enter_file(Operation::Sync, file)?;
+        state.inodes[file.inode].sync();
+        state.step();
+        Ok(())
+    }
+
+    fn truncate(&mut self, file: &mut MemoryFile, len: u64) -> io::Result<()> {
+        let mut state = self.enter_file(Operation::Truncate, file)?;
+        state.inodes[file.inode].edit(Edit::Truncate { len: len as usize });
+        state.step();
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.enter(Operation::Rename)?;
+        state.find(from)?;
+        assert_eq!(dir_of(from), dir_of(to), "renames stay in their directory");
+        state.change(Change::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &str) -> io::Result<()> {
+        let mut state = self.enter(Operation::Remove)?;
+        state.find(path)?;
+        state.change(Change::Remove { path: path.to_owned() });
+        Ok(())
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let state = self.enter(Operation::List)?;
+        if !dir.is_empty() && !state.dirs.iter().any(|known| known == dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let names = state.names.keys().filter(|path| dir_of(path) == dir);
+        let mut names: Vec<String> =
+            names.filter_map(|path| path.rsplit('/').next()).map(str::to_owned).collect();
+        names.extend(state.dirs.iter().filter(|path| dir_of(path) == dir).cloned());
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn create_dir(&mut self, dir: &str) -> io::Result<()> {
+        let mut state = self.enter(Operation::CreateDir)?;
+        if !state.dirs.iter().any(|known| known == dir) {
+            state.dirs.push(dir.to_owned());
+            state.step();
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&mut self, dir: &str) -> io::Result<()> {
+        let mut state = self.enter(Operation::SyncDir)?;
+        let changes = std::mem::take(&mut state.unsynced_names);
+        for change in changes {
+            let path = match &change {
+                Change::Link { path, .. } | Change::Remove { path } => path,
+                Change::Rename { to, .. } => to,
+            };
+            if dir_of(path) == dir {
+                apply(&mut state.durable_names, &change);
+            } else {
+                state.unsynced_names.push(change);
+            }
+        }
+        state.step();
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! The operating system's files. The only file of the crate that may use `std::fs`.
+//!
+//! Unix only: positioned reads and directory syncs have no portable form. Syncs are `fdatasync`,
+//! which covers a file's bytes and length.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::disk::{Disk, Mode};
+use bytes::Bytes;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::{fmt, process};
+
+/// More slices than this in one call and the kernel refuses it.
+const SLICES_AT_ONCE: usize = 1024;
+
+/// A directory of the operating system.
+#[derive(Clone, Debug)]
+pub struct OsDisk {
+    root: PathBuf,
+}
+
+impl OsDisk {
+    /// The directory must exist by the time of the first call.
+    pub fn new(root: impl Into<PathBuf>) -> OsDisk {
+        OsDisk { root: root.into() }
+    }
+
+    /// Takes the directory for this process until the lock is dropped or the process ends; `holder`
+    /// says in a few words who takes it, for whoever is refused. Makes the directory if needed.
+    pub fn lock(root: impl AsRef<Path>, holder: &str) -> Result<Lock, LockError> {
+        let path = root.as_ref().join(".lock");
+        let failed = |source| LockError::Io { path: path.clone(), source };
+        fs::create_dir_all(root.as_ref()).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = Vec::new();
+                let _ = file.take(200).read_to_end(&mut text);
+                let holder = String::from_utf8_lossy(&text).trim().to_owned();
+                return Err(LockError::Held { path, holder });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "pid {} ({holder})", process::id()).map_err(failed)?;
+        Ok(Lock { _file: file })
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+}
+
+impl Disk for OsDisk {
+    type File = File;
+
+    fn open(&mut self, path: &str, mode: Mode) -> io::Result<File> {
+        let path = self.path(path);
+        match mode {
+            Mode::Read => File::open(path),
+            Mode::Write => {
+                let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+                file.seek(SeekFrom::End(0))?;
+                Ok(file)
+            }
+            Mode::Create => {
+                OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
+            }
+        }
+    }
+
+    fn len(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    fn read(&self, file: &File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.read_at(&mut buffer[filled..], at + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn append(&mut self, file: &mut File, parts: &[Bytes]) -> io::Result<()> {
+        for parts in parts.chunks(SLICES_AT_ONCE) {
+            if let [part] = parts {
+                file.write_all(part)?;
+                continue;
+            }
+            let mut slices: Vec<IoSlice<'_>> =
+                parts.iter().map(|part| IoSlice::new(part)).collect();
+            let mut left = &mut slices[..];
+            IoSlice::advance_slices(&mut left, 0);
+            while !left.is_empty() {
+                match file.write_vectored(left) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => IoSlice::advance_slices(&mut left, count),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, file: &mut File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        file.write_all_at(bytes, at)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn truncate(&mut self, file: &mut File, len: u64) -> io::Result<()> {
+        file.set_len(len)?;
+        file.seek(SeekFrom::Start(len)).map(drop)
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&mut self, path: &str) -> io::Result<()> {
+        fs::remove_file(self.path(path))
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.path(dir))? {
+            // A name that is no UTF-8 is none of ours.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_dir(&mut self, dir: &str) -> io::Result<()> {
+        fs::create_dir_all(self.path(dir))
+    }
+
+    fn sync_dir(&mut self, dir: &str) -> io::Result<()> {
+        File::open(self.path(dir))?.sync_all()
+    }
+}
+
+/// The directory is ours as long as this lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// The directory could not be taken.
+#[derive(Debug)]
+pub enum LockError {
+    /// Another process has it.
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What that process wrote into it: its id and what it is.
+        holder: String,
+    },
+    /// The lock file could not be made, locked or written.
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::Held { path, holder } => write!(
+                f,
+                "{} is locked by {}: two processes must never write one directory; \
+                 stop that process or use another directory",
+                path.display(),
+                if holder.is_empty() { "another process" } else { holder },
+            ),
+            LockError::Io { path, source } => write!(
+                f,
+                "cannot lock {}: {source}; check that the directory can be written",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LockError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_to_lock_learns_who_has_it_and_a_drop_frees_it() {
+        let root = std::env::temp_dir().join(format!("quorate-lock-{}", process::id()));
+        let lock = OsDisk::lock(&root, "node 1").unwrap();
+        let refused = OsDisk::lock(&root, "node 2").unwrap_err();
+        let LockError::Held { path, holder } = &refused else { panic!("{refused}") };
+        assert_eq!(*path, root.join(".lock"));
+        assert_eq!(*holder, format!("pid {} (node 1)", process::id()));
+        assert!(refused.to_string().contains(holder.as_str()), "{refused}");
+        drop(lock);
+        drop(OsDisk::lock(&root, "node 2").unwrap());
+        fs::remove_dir_all(root).unwrap();
+    }
+}

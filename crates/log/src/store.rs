@@ -1,0 +1,229 @@
+//! Carries out jobs on a [`Disk`]. Blocks; lives on the disk thread.
+//!
+//! **What is durable is always a prefix of the jobs.** Appends that follow each other are one write
+//! and one sync. Where order matters a sync comes between: an election state is durable before the
+//! records after it and after those before it; a segment is durable before the next one begins; a
+//! truncation is durable before its offsets are used again. So whatever a crash leaves is a state
+//! that existed. After an error the store is dead: a failed write or sync is never tried again.
+
+use crate::batch::{HEADER_BYTES, Header};
+use crate::disk::{Disk, Mode, Operation};
+use crate::file::{join, replace_file};
+use crate::job::{Append, Cut, Job, Truncate};
+use crate::segment::file_name;
+use crate::synced_file::{Mark, SyncedFile};
+use crate::{EpochTable, Error, Options, Recovery, epoch_file};
+use bytes::Bytes;
+use quorate_base::Offset;
+
+/// What a run did. All jobs that were given are durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Written {
+    /// Bytes added to the log.
+    pub bytes: u64,
+    /// Writes to the log.
+    pub writes: u32,
+    /// Syncs of files and directories.
+    pub syncs: u32,
+}
+
+/// The files of one partition.
+pub struct Store<D: Disk> {
+    disk: D,
+    dir: String,
+    /// The last segment: its file, base offset and size once `pending` is written.
+    file: D::File,
+    segment: Offset,
+    size: u64,
+    end: Offset,
+    /// Batches not yet written.
+    pending: Vec<Bytes>,
+    /// An epoch table not yet written; its records come first.
+    epochs: Option<EpochTable>,
+    synced: SyncedFile<D::File>,
+    done: Written,
+    failed: bool,
+}
+
+impl<D: Disk> Store<D> {
+    /// Opens what [`crate::recover()`] left.
+    pub fn open(mut disk: D, options: &Options, recovery: &Recovery) -> Result<Store<D>, Error> {
+        let dir = options.partition.clone();
+        let last = recovery.segments.last().expect("a log has a segment");
+        let path = join(&dir, &last.file_name());
+        let file = disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
+        let synced = SyncedFile::open(&mut disk, &dir)?;
+        Ok(Store {
+            disk,
+            dir,
+            file,
+            segment: last.base,
+            size: last.size,
+            end: recovery.end,
+            pending: Vec::new(),
+            epochs: None,
+            synced,
+            done: Written::default(),
+            failed: false,
+        })
+    }
+
+    /// Carries out all jobs, in order, and makes them durable. After an error the store must not be
+    /// used again.
+    pub fn run(&mut self, jobs: &mut Vec<Job>) -> Result<Written, Error> {
+        assert!(!self.failed, "a store that failed is not used again");
+        self.failed = true;
+        self.done = Written::default();
+        for job in jobs.drain(..) {
+            match job {
+                Job::Append(append) => self.append(append)?,
+                Job::Truncate(truncate) => self.truncate(truncate)?,
+                Job::Replace { name, bytes } => {
+                    self.settle()?;
+                    self.replace(name, &bytes)?;
+                }
+            }
+        }
+        self.settle()?;
+        self.failed = false;
+        Ok(self.done)
+    }
+
+    fn append(&mut self, append: Append) -> Result<(), Error> {
+        if append.rolls {
+            self.settle()?;
+            self.begin_segment(append.segment)?;
+        }
+        assert_eq!(append.segment, self.segment, "appends go to the last segment");
+        assert!(append.end > self.end, "an append to {} after {}", append.end, self.end);
+        self.size += append.bytes.len() as u64;
+        self.end = append.end;
+        self.epochs = append.epochs.or(self.epochs.take());
+        self.pending.push(append.bytes);
+        Ok(())
+    }
+
+    /// Writes what is pending and makes it durable: records, then their epochs, then the mark.
+    fn settle(&mut self) -> Result<(), Error> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let path = self.path(self.segment);
+        self.disk
+            .append(&mut self.file, &self.pending)
+            .map_err(Error::io(Operation::Write, &path))?;
+        self.done.writes += 1;
+        self.done.bytes += self.pending.iter().map(|part| part.len() as u64).sum::<u64>();
+        self.pending.clear();
+        self.sync_segment()?;
+        self.write_epochs()?;
+        let mark = Mark { segment: self.segment, end: self.end, position: self.size };
+        self.synced.write(&mut self.disk, mark)
+    }
+
+    fn begin_segment(&mut self, base: Offset) -> Result<(), Error> {
+        let path = self.path(base);
+        self.file =
+            self.disk.open(&path, Mode::Create).map_err(Error::io(Operation::Open, &path))?;
+        self.segment = base;
+        self.size = 0;
+        self.sync_dir()
+    }
+
+    fn truncate(&mut self, truncate: Truncate) -> Result<(), Error> {
+        self.settle()?;
+        let path = self.path(truncate.segment);
+        if truncate.segment != self.segment {
+            self.file =
+                self.disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
+        }
+        let position = match truncate.cut {
+            Cut::At(position) => position,
+            Cut::Find { from } => self.find(&path, from, truncate.end)?,
+        };
+        let len = self.disk.len(&self.file).map_err(Error::io(Operation::Read, &path))?;
+        assert!(position <= len, "{path} is to be cut at byte {position} of {len}");
+
+        let mark = Mark { segment: truncate.segment, end: truncate.end, position };
+        if self.synced.mark().end > mark.end {
+            self.synced.settle(&mut self.disk, mark)?;
+            self.done.syncs += 1;
+        }
+        // Newest first, each durable before the next: what is left never has a gap.
+        for base in &truncate.removed {
+            let path = self.path(*base);
+            self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
+            self.sync_dir()?;
+        }
+        self.segment = truncate.segment;
+        self.size = position;
+        self.end = truncate.end;
+        if position < len {
+            self.disk
+                .truncate(&mut self.file, position)
+                .map_err(Error::io(Operation::Truncate, &path))?;
+            self.sync_segment()?;
+        }
+        self.epochs = truncate.epochs.or(self.epochs.take());
+        self.write_epochs()
+    }
+
+    /// Where the batch begins whose base offset is `end`, or the file ends if its records end there.
+    fn find(&self, path: &str, from: u64, end: Offset) -> Result<u64, Error> {
+        let mut position = from;
+        let mut next = None;
+        let mut bytes = [0; HEADER_BYTES];
+        loop {
+            let read = self.disk.read(&self.file, position, &mut bytes);
+            let read = read.map_err(Error::io(Operation::Read, path))?;
+            if read == 0 && next == Some(end) {
+                return Ok(position);
+            }
+            let damaged = |found: String| Error::Damaged {
+                path: path.to_owned(),
+                position,
+                expected: format!("a batch that leads to offset {end}"),
+                found,
+            };
+            if read < HEADER_BYTES {
+                return Err(damaged("the end of the file".to_owned()));
+            }
+            let header = Header::read(&bytes).map_err(|fault| damaged(fault.to_string()))?;
+            if header.base == end {
+                return Ok(position);
+            }
+            if header.last >= end {
+                return Err(Error::NotABoundary { path: path.to_owned(), position, offset: end });
+            }
+            position += header.bytes;
+            next = Some(header.end());
+        }
+    }
+
+    fn write_epochs(&mut self) -> Result<(), Error> {
+        match self.epochs.take() {
+            Some(epochs) => self.replace(epoch_file::NAME, &epochs.encode()),
+            None => Ok(()),
+        }
+    }
+
+    fn replace(&mut self, name: &str, bytes: &Bytes) -> Result<(), Error> {
+        self.done.syncs += 2;
+        replace_file(&mut self.disk, &self.dir, name, bytes)
+    }
+
+    fn sync_segment(&mut self) -> Result<(), Error> {
+        self.done.syncs += 1;
+        let path = self.path(self.segment);
+        self.disk.sync(&self.file).map_err(Error::io(Operation::Sync, &path))
+    }
+
+    fn sync_dir(&mut self) -> Result<(), Error> {
+        self.done.syncs += 1;
+        self.disk.sync_dir(&self.dir).map_err(Error::io(Operation::SyncDir, &self.dir))
+    }
+
+    fn path(&self, segment: Offset) -> String {
+        join(&self.dir, &file_name(segment))
+    }
+}

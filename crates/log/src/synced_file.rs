@@ -1,0 +1,160 @@
+//! `quorate-synced`: up to where the log was surely on disk. A file of our own; Kafka ignores it.
+//!
+//! After a crash the last batches may be torn, and cutting them is right: nobody was promised what
+//! was never synced. The same damage lower down means that the disk lost what it had confirmed, and
+//! cutting there would silently take back promises. The mark tells the two apart.
+//!
+//! It is written after a sync of the log returned and is not synced itself (one small write a group);
+//! it is lowered in both slots, and synced, before a truncation begins. So *whatever mark is found was true*: all
+//! below it was durable and has not been cut since. After a kill of the process the page cache lives
+//! on, and the mark is that of the last sync that returned. After a power loss an older one may be
+//! found: damage between it and the last sync is then taken for a torn tail. That window is as long as
+//! the system keeps a dirty page (about 30 s on Linux), and needs a power loss and a failing disk in it.
+//!
+//! Two slots, 4096 bytes apart so that no device tears both with one write, used in turn; the valid
+//! one with the higher sequence counts.
+
+use crate::Error;
+use crate::disk::{Disk, Mode, Operation};
+use crate::file::{join, read_file, replace_file};
+use bytes::{BufMut, Bytes};
+use quorate_base::Offset;
+
+/// Its name.
+pub(crate) const NAME: &str = "quorate-synced";
+/// Distance between the slots.
+const SPACING: usize = 4096;
+const SLOT_BYTES: usize = 44;
+const MAGIC: [u8; 8] = *b"quorate\x01";
+
+/// All of the log below here was durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Base offset of the segment that holds `end`.
+    pub segment: Offset,
+    /// End offset of what was durable.
+    pub end: Offset,
+    /// Where that end lies in the segment's file, in bytes.
+    pub position: u64,
+}
+
+/// What the file says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// The newest mark and its sequence.
+    Mark(Mark, u64),
+    /// No file: the directory was never ours.
+    Missing,
+    /// A file without a valid slot: nothing is known, so nothing may be cut.
+    Unreadable,
+}
+
+pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Found, Error> {
+    let Some(bytes) = read_file(disk, &join(dir, NAME))? else { return Ok(Found::Missing) };
+    let slots = [0, SPACING].map(|at| bytes.get(at..).and_then(decode_slot));
+    let newest = slots.into_iter().flatten().max_by_key(|(_, sequence)| *sequence);
+    Ok(newest.map_or(Found::Unreadable, |(mark, sequence)| Found::Mark(mark, sequence)))
+}
+
+/// Makes the file anew, durably; the slot that is written next is the empty one.
+pub(crate) fn create<D: Disk>(disk: &mut D, dir: &str, mark: Mark) -> Result<(), Error> {
+    replace_file(disk, dir, NAME, &image(mark))
+}
+
+/// A new file: sequence 0 in the first slot, nothing in the second.
+pub(crate) fn image(mark: Mark) -> Bytes {
+    let mut bytes = encode_slot(mark, 0).to_vec();
+    bytes.resize(SPACING + SLOT_BYTES, 0);
+    bytes.into()
+}
+
+/// The open file.
+pub(crate) struct SyncedFile<F> {
+    file: F,
+    path: String,
+    sequence: u64,
+    mark: Mark,
+}
+
+impl<F> SyncedFile<F> {
+    /// Opens a file that holds a mark.
+    pub fn open<D: Disk<File = F>>(disk: &mut D, dir: &str) -> Result<SyncedFile<F>, Error> {
+        let path = join(dir, NAME);
+        let Found::Mark(mark, sequence) = read(disk, dir)? else {
+            return Err(Error::NotFormatted { path });
+        };
+        let file = disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
+        Ok(SyncedFile { file, path, sequence, mark })
+    }
+
+    pub fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Writes a mark into the older slot.
+    pub fn write<D: Disk<File = F>>(&mut self, disk: &mut D, mark: Mark) -> Result<(), Error> {
+        self.sequence += 1;
+        self.mark = mark;
+        let at = self.sequence % 2 * SPACING as u64;
+        disk.write_at(&mut self.file, at, &encode_slot(mark, self.sequence))
+            .map_err(Error::io(Operation::Write, &self.path))
+    }
+
+    /// Writes a mark into both slots, durably: no older one can come back. With one slot only it
+    /// could, if the next write of that slot were torn and that of the other one lost.
+    pub fn settle<D: Disk<File = F>>(&mut self, disk: &mut D, mark: Mark) -> Result<(), Error> {
+        self.write(disk, mark)?;
+        self.write(disk, mark)?;
+        disk.sync(&self.file).map_err(Error::io(Operation::Sync, &self.path))
+    }
+}
+
+fn encode_slot(mark: Mark, sequence: u64) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    let mut rest = &mut slot[..];
+    rest.put_slice(&MAGIC);
+    rest.put_u64(sequence);
+    rest.put_u64(mark.segment.0);
+    rest.put_u64(mark.end.0);
+    rest.put_u64(mark.position);
+    let checksum = crc32c::crc32c(&slot[..SLOT_BYTES - 4]);
+    slot[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
+    slot
+}
+
+fn decode_slot(bytes: &[u8]) -> Option<(Mark, u64)> {
+    let slot: &[u8; SLOT_BYTES] = bytes.first_chunk()?;
+    let (body, checksum) = slot.split_last_chunk::<4>()?;
+    if body[..8] != MAGIC || crc32c::crc32c(body) != u32::from_be_bytes(*checksum) {
+        return None;
+    }
+    let word = |at: usize| body[at..].first_chunk().map(|word| u64::from_be_bytes(*word));
+    let mark = Mark { segment: Offset(word(16)?), end: Offset(word(24)?), position: word(32)? };
+    Some((mark, word(8)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryDisk;
+
+    fn mark(end: u64) -> Mark {
+        Mark { segment: Offset(0), end: Offset(end), position: end * 10 }
+    }
+
+    #[test]
+    fn the_newest_valid_slot_counts_and_a_torn_one_leaves_the_mark_before() {
+        let mut disk = MemoryDisk::default();
+        assert_eq!(read(&mut disk, "").unwrap(), Found::Missing);
+        create(&mut disk, "", mark(1)).unwrap();
+        let mut file = SyncedFile::open(&mut disk, "").unwrap();
+        for end in 2..6 {
+            file.write(&mut disk, mark(end)).unwrap();
+            assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(end), end - 1));
+        }
+        disk.flip_bit(NAME, 20, 3);
+        assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(4), 3));
+        disk.flip_bit(NAME, 4096 + 43, 0);
+        assert_eq!(read(&mut disk, "").unwrap(), Found::Unreadable);
+    }
+}

@@ -1,0 +1,104 @@
+//! What the tests of the log share: small batches, a formatted disk, a log with its store.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use bytes::Bytes;
+use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
+use quorate_log::{
+    BatchBuilder, Disk, Election, Error, Job, Log, MemoryDisk, Meta, Options, Read, Recovery,
+    Store, format, read_cold, recover,
+};
+
+pub const PARTITION: &str = "__cluster_metadata-0";
+
+pub fn options(segment_bytes: u64, tail_bytes: u64) -> Options {
+    Options { segment_bytes, tail_bytes, ..Options::default() }
+}
+
+pub fn meta() -> Meta {
+    Meta {
+        cluster: "U7HrM6vDTwWK2XclkAu2_g".to_owned(),
+        node: ReplicaId(1),
+        directory: Some("dP9DCmJHzi2tQ-b3VuMiuw".parse().unwrap()),
+    }
+}
+
+pub fn formatted() -> MemoryDisk {
+    let mut disk = MemoryDisk::default();
+    format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC).unwrap();
+    disk
+}
+
+/// A batch whose one key tells it from every other of its offset and epoch.
+pub fn batch(base: Offset, records: u64, epoch: Epoch, value_bytes: usize) -> Bytes {
+    let mut batch = BatchBuilder::new(base, epoch, 1_700_000_000_000 + base.0 as i64);
+    let key = format!("{base}@{epoch}");
+    for _ in 0..records {
+        batch.record(Some(key.as_bytes()), Some(&vec![b'v'; value_bytes]), &[]);
+    }
+    batch.finish()
+}
+
+pub fn election(epoch: u32) -> Election {
+    let voters = vec![ReplicaId(1), ReplicaId(2), ReplicaId(3)];
+    Election { epoch: Epoch(epoch), leader: Some(ReplicaId(2)), voted: None, voters }
+}
+
+/// A log and the store that follows it.
+pub struct Node<D: Disk> {
+    pub disk: D,
+    pub log: Log,
+    pub store: Store<D>,
+    pub jobs: Vec<Job>,
+}
+
+impl<D: Disk> Node<D> {
+    pub fn open(mut disk: D, options: Options) -> Result<(Node<D>, Recovery), Error> {
+        let recovery = recover(&mut disk, &options)?;
+        let store = Store::open(disk.clone(), &options, &recovery)?;
+        let log = Log::open(options, &recovery);
+        log.check();
+        Ok((Node { disk, log, store, jobs: Vec::new() }, recovery))
+    }
+
+    pub fn append(&mut self, records: u64, epoch: u32, value_bytes: usize) {
+        let (base, epoch) = (self.log.end(), Epoch(epoch));
+        let bytes = batch(base, records, epoch, value_bytes);
+        self.jobs.push(self.log.append(base, base + records, epoch, bytes));
+        self.log.check();
+    }
+
+    pub fn truncate(&mut self, end: u64) {
+        self.jobs.push(self.log.truncate(Offset(end)));
+        self.log.check();
+    }
+
+    pub fn elect(&mut self, epoch: u32) {
+        self.jobs.push(self.log.election(&election(epoch)));
+    }
+
+    /// Brings the files after the log.
+    pub fn run(&mut self) -> quorate_log::Written {
+        let written = self.store.run(&mut self.jobs).unwrap();
+        self.log.durable(self.log.end());
+        self.log.check();
+        written
+    }
+
+    /// All bytes in a range, read piece by piece.
+    pub fn read(&mut self, from: u64, end: u64, max_bytes: u32) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut from = Offset(from);
+        loop {
+            let bytes = match self.log.read(from, Offset(end), max_bytes) {
+                Read::Hot(batches) => batches.concat(),
+                Read::Cold(plan) => read_cold(&mut self.disk, &plan).unwrap().to_vec(),
+                Read::Nothing => return all,
+            };
+            let last = quorate_log::Batches::new(bytes.clone().into()).last();
+            let Some(last) = last else { return all };
+            from = last.unwrap().end();
+            all.extend(bytes);
+        }
+    }
+}
