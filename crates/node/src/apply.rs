@@ -19,6 +19,8 @@ pub(crate) struct Applied {
     pub upto: Offset,
     /// End of what it may take.
     pub commit: Offset,
+    /// The first `commit` that this node learned after its start: it is ready once it has applied that.
+    pub ready_at: Option<Offset>,
     /// A read from the disk is under way.
     reading: bool,
     /// What it brought.
@@ -27,13 +29,14 @@ pub(crate) struct Applied {
 
 impl Applied {
     pub fn new(start: Offset) -> Applied {
-        Applied { upto: start, commit: start, reading: false, read: None }
+        Applied { upto: start, commit: start, ready_at: None, reading: false, read: None }
     }
 
     /// The core says that all below is committed.
     pub fn committed(&mut self, upto: Offset) {
         assert!(upto >= self.commit, "committed went back from {} to {upto}", self.commit);
         self.commit = upto;
+        self.ready_at.get_or_insert(upto);
     }
 
     /// The disk brought the next batches.

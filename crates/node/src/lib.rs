@@ -17,6 +17,7 @@ mod leading;
 mod links;
 mod out;
 mod replica;
+pub mod start;
 mod translate;
 
 pub use leading::WRITE_BYTES_MAX;

@@ -37,6 +37,8 @@ const CHANGES: usize = 50;
 pub struct Settings {
     /// The names that every message carries.
     pub names: Names,
+    /// `directory.id` of this node.
+    pub directory: quorate_base::Uuid,
     /// Where the bootstrap servers are, by index.
     pub bootstrap: Vec<crate::config::HostPort>,
     /// `quorate.uncommitted.max.bytes`.

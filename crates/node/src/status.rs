@@ -1,5 +1,8 @@
 //! What a node says of itself: `/status`, `/readyz` and `quorate quorum …` print this.
 
+use crate::replica::Replica;
+use quorate_machine::Machine;
+use quorate_raft::{Endpoint, Progress, RoleName};
 use serde::{Deserialize, Serialize};
 
 /// A picture of one node at one moment. Offsets are exclusive ends; `None` is "not known".
@@ -83,4 +86,93 @@ pub struct RoleChange {
     pub epoch: u32,
     /// The leader, if known.
     pub leader: Option<u32>,
+}
+
+impl<M: Machine> Replica<M> {
+    /// A picture of this replica.
+    pub fn status(&self) -> Status {
+        let view = self.quorum.view();
+        let not_ready_because = self.not_ready();
+        let leads = view.role == RoleName::Leader;
+        let voter_replica = |progress: &Progress| self.replica_status(progress, "follower");
+        let observer_replica = |progress: &Progress| self.replica_status(progress, "observer");
+        let own = leads.then(|| ReplicaStatus {
+            node: self.id.map_or(-1, |id| i64::from(id.0)),
+            directory: Some(self.settings.directory.to_string()),
+            status: "leader".into(),
+            log_end: Some(view.durable.0),
+            lag: Some(0),
+            last_fetch_ms: Some(0),
+            last_caught_up_ms: Some(0),
+        });
+        let followers = view.followers.iter().map(voter_replica);
+        let observers = view.observers.iter().map(observer_replica);
+        Status {
+            cluster: self.settings.names.cluster.clone(),
+            node: self.id.map(|id| id.0),
+            directory: self.settings.directory.to_string(),
+            role: view.role.to_string(),
+            epoch: view.epoch.0,
+            leader: view.leader.map(|leader| leader.0),
+            high_watermark: view.high_watermark.map(|offset| offset.0),
+            log_start: view.start.0,
+            log_end: view.end.0,
+            durable: view.durable.0,
+            applied: self.applied.upto.0,
+            digest: format!("{:016x}", self.machine.digest()),
+            ready: not_ready_because.is_none(),
+            not_ready_because,
+            voters: view
+                .voters
+                .iter()
+                .map(|(key, at)| VoterStatus { node: key.id.0, endpoint: place(at) })
+                .collect(),
+            replicas: own.into_iter().chain(followers).chain(observers).collect(),
+            changes: self.changes.iter().cloned().collect(),
+            uptime_ms: self.now.since(self.started).as_ms(),
+        }
+    }
+
+    /// Why requests cannot be served from here; `None` when they can.
+    fn not_ready(&self) -> Option<String> {
+        let view = self.quorum.view();
+        if self.is_stopping() {
+            return Some("the node is stopping".into());
+        }
+        if self.leader.is_none() {
+            let votes = "no leader is known; an election needs a majority of the voters to be up and to reach each other";
+            return Some(votes.into());
+        }
+        match (view.high_watermark, self.applied.ready_at) {
+            (None, _) | (_, None) => Some(
+                "the high watermark is not known yet; the leader has not committed in its epoch"
+                    .into(),
+            ),
+            (Some(_), Some(ready_at)) if self.applied.upto < ready_at => Some(format!(
+                "catching up: applied {} of the {ready_at} that were committed when this node started",
+                self.applied.upto
+            )),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    fn replica_status(&self, progress: &Progress, status: &str) -> ReplicaStatus {
+        let ago = |time: quorate_base::Time| self.now.since(time).as_ms();
+        ReplicaStatus {
+            node: i64::from(progress.key.id.0),
+            directory: progress.key.directory.map(|directory| directory.to_string()),
+            status: status.into(),
+            log_end: progress.end.map(|end| end.0),
+            lag: progress.end.map(|end| self.log.end().0.saturating_sub(end.0)),
+            last_fetch_ms: progress.fetched_at.map(ago),
+            last_caught_up_ms: progress.caught_up_at.map(ago),
+        }
+    }
+}
+
+fn place(at: &[Endpoint]) -> String {
+    at.first().map_or_else(String::new, |at| match at.host.contains(':') {
+        true => format!("[{}]:{}", at.host, at.port),
+        false => format!("{}:{}", at.host, at.port),
+    })
 }

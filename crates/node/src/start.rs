@@ -1,0 +1,161 @@
+//! From a configuration and a formatted directory to a replica: what start-up reads, and why it may
+//! refuse.
+//!
+//! Generic over the disk, so that the simulator's nodes start through the same code as the server's.
+
+use crate::config::Config;
+use crate::replica::{Replica, Settings};
+use crate::translate::Names;
+use quorate_base::{ReplicaKey, Time, Uuid};
+use quorate_log::{Disk, Election, Log, Meta, Options, Recovery, Store, recover};
+use quorate_machine::Machine;
+use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a node does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The directory is not formatted, is another's, or is damaged.
+    Log(quorate_log::Error),
+    /// The partition's folder belongs to another topic.
+    Topic {
+        /// What the configuration says.
+        expected: Uuid,
+        /// What `partition.metadata` says.
+        found: Uuid,
+    },
+    /// The configuration and the recovered state do not fit together.
+    Quorum(OpenError),
+    /// The directory is in use.
+    Lock(quorate_log::LockError),
+    /// The listener cannot be opened.
+    Bind {
+        /// Where.
+        at: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Log(error) => error.fmt(f),
+            StartError::Topic { expected, found } => write!(
+                f,
+                "the directory holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
+            ),
+            StartError::Quorum(error) => error.fmt(f),
+            StartError::Lock(error) => error.fmt(f),
+            StartError::Bind { at, source } => {
+                write!(
+                    f,
+                    "cannot listen at {at}: {source}; check listeners, or whether another process listens there"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<quorate_log::Error> for StartError {
+    fn from(error: quorate_log::Error) -> StartError {
+        StartError::Log(error)
+    }
+}
+
+/// The log's settings in a node's configuration.
+pub fn log_options(config: &Config) -> Options {
+    Options {
+        partition: format!("{}-0", config.topic),
+        segment_bytes: config.segment_bytes,
+        tail_bytes: config.tail_max_bytes,
+    }
+}
+
+/// What start-up made: the replica and the half of its log that does the disk's work.
+pub struct Started<M: Machine, D: Disk> {
+    /// The replica.
+    pub replica: Replica<M>,
+    /// Its files.
+    pub store: Store<D>,
+    /// What recovery had to mend, one log line each.
+    pub notes: Vec<quorate_log::Note>,
+}
+
+/// Reads the directory and makes a replica of it. `own` is where this node can be reached.
+pub fn start<M: Machine, D: Disk>(
+    config: &Config,
+    own: Endpoint,
+    mut disk: D,
+    machine: M,
+    seed: u64,
+    now: Time,
+) -> Result<Started<M, D>, StartError> {
+    let meta = Meta::read(&mut disk)?;
+    meta.check(None, config.id.unwrap_or(meta.node))?;
+    let options = log_options(config);
+    let found = quorate_log::read_topic(&mut disk, &options.partition)?;
+    if found != config.topic_id {
+        return Err(StartError::Topic { expected: config.topic_id, found });
+    }
+    let recovery = recover(&mut disk, &options)?;
+    let quorum = open_quorum(config, &meta, own, &recovery, seed, now)?;
+    let store = Store::open(disk, &options, &recovery)?;
+    let log = Log::open(options, &recovery);
+    let settings = Settings {
+        names: Names {
+            cluster: meta.cluster,
+            topic: config.topic.clone(),
+            topic_id: config.topic_id,
+            listener: config.listener.clone(),
+        },
+        directory: meta.directory.unwrap_or_default(),
+        bootstrap: config.bootstrap.clone(),
+        uncommitted_max_bytes: config.uncommitted_max_bytes,
+        request_timeout: config.request_timeout,
+        retry_backoff: config.retry_backoff,
+    };
+    let replica = Replica::new(settings, config.id, quorum, log, machine, now);
+    Ok(Started { replica, store, notes: recovery.notes })
+}
+
+fn open_quorum(
+    config: &Config,
+    meta: &Meta,
+    own: Endpoint,
+    recovery: &Recovery,
+    seed: u64,
+    now: Time,
+) -> Result<Quorum, StartError> {
+    let mut voters: Vec<(ReplicaKey, Arc<[Endpoint]>)> = Vec::new();
+    for voter in &config.voters {
+        let listener = config.listener.clone();
+        let at = Endpoint { listener, host: voter.at.host.clone(), port: voter.at.port };
+        // Static voters are known by id alone [R2.1].
+        voters.push((ReplicaKey::new(voter.id, None), Arc::from([at])));
+    }
+    voters.sort_by_key(|(key, _)| key.id);
+    let directory = meta.directory.unwrap_or_default();
+    let raft = quorate_raft::Config {
+        bootstrap: config.bootstrap.len(),
+        endpoints: Arc::from([own]),
+        election_timeout: config.election_timeout,
+        fetch_timeout: config.fetch_timeout,
+        election_backoff_max: config.election_backoff_max,
+        request_timeout: config.request_timeout,
+        retry_backoff: config.retry_backoff,
+        fetch_max_bytes: config.fetch_max_bytes,
+        ..quorate_raft::Config::new(config.id, directory, voters)
+    };
+    let Election { epoch, leader, voted, .. } = recovery.election.clone().unwrap_or_default();
+    let recovered = Recovered {
+        election: ElectionState { epoch, leader, voted },
+        start: recovery.start,
+        end: recovery.end,
+        epochs: recovery.epochs.entries().to_vec(),
+    };
+    Quorum::open(raft, recovered, seed, now).map_err(StartError::Quorum)
+}
