@@ -17,6 +17,7 @@ mod leading;
 mod links;
 mod out;
 mod replica;
+pub mod runtime;
 pub mod start;
 mod translate;
 

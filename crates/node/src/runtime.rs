@@ -1,0 +1,13 @@
+//! The replica on real sockets, files and clocks: one event loop, one disk thread, a pool for reads.
+//!
+//! The loop is a single task on a current-thread tokio runtime with the replica inline; connection
+//! tasks only read, cut frames and notify. The loop never waits for a disk. Nothing of the protocol is
+//! decided here: what arrives goes to [`Replica`], what it wants done is done.
+
+mod clock;
+mod disk_thread;
+mod event_loop;
+mod inbox;
+mod net;
+
+pub use event_loop::{Fatal, Node};

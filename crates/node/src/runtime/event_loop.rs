@@ -1,0 +1,359 @@
+//! The loop: take what happened, one turn of the replica, do what it wants, sleep until the next.
+
+use super::clock::{self, Clock};
+use super::disk_thread::DiskThread;
+use super::inbox::{Event, Inbox};
+use super::net::{self, Connection};
+use crate::config::Config;
+use crate::handle::{Ask, Consistency, Error, Handle};
+use crate::out::{ClientId, ConnId, Out};
+use crate::replica::Replica;
+use crate::start::{StartError, Started, start};
+use quorate_base::{Offset, Span, Time};
+use quorate_log::{Lock, OsDisk, read_cold};
+use quorate_machine::{Answer, Machine};
+use quorate_raft::Endpoint;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, info, warn};
+
+/// A leader that is asked to stop waits so long for a successor.
+const HANDOVER: Span = Span::ms(5_000);
+/// Asks taken per turn, so that callers of this process cannot starve the network.
+const ASKS_PER_TURN: usize = 4_096;
+
+/// Why a running node stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fatal(pub String);
+
+impl fmt::Display for Fatal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Fatal {}
+
+/// Someone in this process who waits for an answer.
+enum Caller<M: Machine> {
+    Write(oneshot::Sender<Result<Answer, Error>>),
+    Read(oneshot::Sender<Result<(M::Reply, Offset), Error>>),
+}
+
+/// A node that is ready to run.
+pub struct Node<M: Machine> {
+    replica: Replica<M>,
+    config: Config,
+    clock: Clock,
+    inbox: Inbox,
+    listener: TcpListener,
+    address: SocketAddr,
+    handle: Handle<M>,
+    asks: mpsc::Receiver<Ask<M>>,
+    disk: DiskThread,
+    files: OsDisk,
+    conns: BTreeMap<ConnId, Connection>,
+    callers: BTreeMap<ClientId, Caller<M>>,
+    /// Connections with something to send.
+    dirty: Vec<ConnId>,
+    next: u64,
+    stopped: bool,
+    /// Held as long as the node runs.
+    _lock: Lock,
+}
+
+impl<M: Machine> Node<M> {
+    /// Locks and reads the directory and opens the listener. `machine` is empty.
+    pub async fn open(config: Config, machine: M) -> Result<Node<M>, StartError> {
+        let holder = format!(
+            "quorate node {}",
+            config.id.map_or_else(|| "without id".into(), |id| id.to_string())
+        );
+        let lock = OsDisk::lock(&config.directory, &holder).map_err(StartError::Lock)?;
+        let at = (config.bind.host.as_str(), config.bind.port);
+        let bind = |source| StartError::Bind { at: format!("{}:{}", at.0, at.1), source };
+        let listener = TcpListener::bind(at).await.map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        let own = match &config.advertised {
+            Some(told) => (told.host.clone(), told.port),
+            None => (config.bind.host.clone(), address.port()),
+        };
+        let own = Endpoint { listener: config.listener.clone(), host: own.0, port: own.1 };
+        let (clock, inbox) = (Clock::start(), Inbox::default());
+        let files = OsDisk::new(&config.directory);
+        let seed = seed(&config);
+        let Started { replica, store, notes } =
+            start(&config, own, files.clone(), machine, seed, clock.now())?;
+        for note in notes {
+            warn!("{note}");
+        }
+        let disk = DiskThread::start(store, inbox.clone()).map_err(bind)?;
+        let (handle, asks) = Handle::new();
+        info!(%address, directory = %config.directory.display(), "node opened");
+        Ok(Node {
+            replica,
+            config,
+            clock,
+            inbox,
+            listener,
+            address,
+            handle,
+            asks,
+            disk,
+            files,
+            conns: BTreeMap::new(),
+            callers: BTreeMap::new(),
+            dirty: Vec::new(),
+            next: 0,
+            stopped: false,
+            _lock: lock,
+        })
+    }
+
+    /// A way to talk to the node once it runs.
+    pub fn handle(&self) -> Handle<M> {
+        self.handle.clone()
+    }
+
+    /// Where the controller listener is bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Runs until a shutdown is complete or the node cannot go on. Needs a current-thread runtime with
+    /// I/O and time, and has it to itself but for light tasks.
+    pub async fn run(mut self) -> Result<(), Fatal> {
+        let mut events = Vec::new();
+        let mut out = Vec::new();
+        let mut asks = Vec::new();
+        loop {
+            self.inbox.take(&mut events);
+            for event in events.drain(..) {
+                self.happened(event)?;
+            }
+            while asks.len() < ASKS_PER_TURN {
+                match self.asks.try_recv() {
+                    Ok(ask) => asks.push(ask),
+                    Err(_) => break,
+                }
+            }
+            for ask in asks.drain(..) {
+                self.asked(ask);
+            }
+            self.replica.turn(self.clock.now(), clock::wall_ms());
+            self.replica.take_out(&mut out);
+            self.carry_out(&mut out)?;
+            if self.stopped {
+                break;
+            }
+            // The loop must let the readers run, or nothing would ever arrive under load.
+            tokio::task::yield_now().await;
+            self.sleep(&mut asks).await;
+        }
+        info!("node stopped");
+        self.disk.finish();
+        Ok(())
+    }
+
+    /// Returns when there is something to do.
+    async fn sleep(&mut self, asks: &mut Vec<Ask<M>>) {
+        let deadline = self.replica.deadline();
+        if deadline <= self.clock.now() {
+            return;
+        }
+        let at = self.clock.instant(deadline).map(tokio::time::Instant::from_std);
+        let timer = async {
+            match at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.inbox.filled() => {}
+            ask = self.asks.recv() => asks.extend(ask),
+            accepted = self.listener.accept() => match accepted {
+                Ok((stream, _)) => self.inbox.put(Event::Accepted(stream)),
+                Err(error) => {
+                    // Too many open files, usually. The pause keeps the loop from spinning on it.
+                    warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            },
+            () = timer => {}
+        }
+    }
+
+    fn happened(&mut self, event: Event) -> Result<(), Fatal> {
+        let now = self.clock.now();
+        match event {
+            Event::Frames(conn, frames) => {
+                for frame in frames {
+                    // An earlier one may have had the connection closed.
+                    if self.conns.contains_key(&conn) {
+                        self.replica.on_frame(now, conn, frame);
+                    }
+                }
+            }
+            Event::Closed(conn, why) => {
+                if self.conns.remove(&conn).is_some() {
+                    debug!(?conn, why, "connection ended");
+                    self.replica.on_closed(now, conn);
+                }
+            }
+            Event::Accepted(stream) => {
+                let limit = self.config.request_max_bytes as usize;
+                let conn = self.conn();
+                let connection =
+                    Connection::open(conn, stream, quorate_wire::split_request, limit, &self.inbox);
+                self.conns.insert(conn, connection);
+            }
+            Event::Connected(link, Ok(stream)) => {
+                let limit = response_limit(&self.config);
+                let conn = self.conn();
+                let connection =
+                    Connection::open(conn, stream, quorate_wire::split, limit, &self.inbox);
+                self.conns.insert(conn, connection);
+                self.replica.on_connect(now, link, Ok(conn));
+            }
+            Event::Connected(link, Err(error)) => self.replica.on_connect(now, link, Err(error)),
+            Event::Writable(conn) => {
+                if let Some(connection) = self.conns.get_mut(&conn) {
+                    connection.writable();
+                    connection.flush(conn, &self.inbox);
+                }
+            }
+            Event::Durable(upto) => self.replica.on_durable(now, upto),
+            Event::Read(id, Ok(records)) => self.replica.on_read(now, id, records),
+            Event::Read(_, Err(why)) => return Err(Fatal(format!("cannot read the log: {why}"))),
+            Event::DiskFailed(why) => {
+                return Err(Fatal(format!(
+                    "{why}; what is on the disk now is unknown, so the node stops: find the cause (a full disk, a broken one), then start it again"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn conn(&mut self) -> ConnId {
+        self.next += 1;
+        ConnId(self.next)
+    }
+
+    fn asked(&mut self, ask: Ask<M>) {
+        let now = self.clock.now();
+        match ask {
+            Ask::Write { request, patience, answer } => {
+                let client = self.client(Caller::Write(answer));
+                self.replica.write(now, client, request, patience);
+            }
+            Ask::Read { query, consistency: Consistency::Linearizable, patience, answer } => {
+                let client = self.client(Caller::Read(answer));
+                self.replica.read(now, client, query, patience);
+            }
+            Ask::Read { query, consistency: Consistency::Local, answer, .. } => {
+                let _ = answer.send(Ok(self.replica.read_local(&query)));
+            }
+            Ask::Status(answer) => {
+                let _ = answer.send(self.replica.status());
+            }
+            Ask::Shutdown => self.replica.shutdown(now + HANDOVER),
+        }
+    }
+
+    fn client(&mut self, caller: Caller<M>) -> ClientId {
+        self.next += 1;
+        let client = ClientId(self.next);
+        self.callers.insert(client, caller);
+        client
+    }
+
+    /// Frames first, so that followers copy while the disk works [architecture 12].
+    fn carry_out(&mut self, out: &mut Vec<Out<M::Reply>>) -> Result<(), Fatal> {
+        let mut jobs = Vec::new();
+        for out in out.drain(..) {
+            match out {
+                Out::Frame { conn, frame } => self.send(conn, frame),
+                Out::Disk { id, job } => jobs.push((id, job)),
+                Out::Connect { link, to } => {
+                    let timeout = Duration::from_micros(self.config.request_timeout.0);
+                    tokio::spawn(net::connect(link, to, timeout, self.inbox.clone()));
+                }
+                Out::Pause { conn } => self.pause(conn, true),
+                Out::Resume { conn } => self.pause(conn, false),
+                Out::Close { conn, why } => {
+                    debug!(?conn, why, "closing a connection");
+                    if let Some(mut connection) = self.conns.remove(&conn) {
+                        connection.flush(conn, &self.inbox);
+                    }
+                }
+                Out::Read { id, read } => {
+                    let (mut files, inbox) = (self.files.clone(), self.inbox.clone());
+                    tokio::task::spawn_blocking(move || {
+                        let result =
+                            read_cold(&mut files, &read).map_err(|error| error.to_string());
+                        inbox.put(Event::Read(id, result));
+                    });
+                }
+                // A caller that went away is told nothing.
+                Out::Answer { client, answer } => {
+                    if let Some(Caller::Write(caller)) = self.callers.remove(&client) {
+                        let _ = caller.send(answer);
+                    }
+                }
+                Out::Reply { client, reply } => {
+                    if let Some(Caller::Read(caller)) = self.callers.remove(&client) {
+                        let _ = caller.send(reply);
+                    }
+                }
+                Out::Fatal { why } => return Err(Fatal(why)),
+                Out::Stopped => self.stopped = true,
+            }
+        }
+        for conn in std::mem::take(&mut self.dirty) {
+            if let Some(connection) = self.conns.get_mut(&conn) {
+                connection.dirty = false;
+                connection.flush(conn, &self.inbox);
+            }
+        }
+        for (id, job) in jobs {
+            self.disk.submit(id, job);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, conn: ConnId, frame: quorate_wire::Frame) {
+        let Some(connection) = self.conns.get_mut(&conn) else { return };
+        if !connection.push(frame) {
+            warn!(?conn, "a peer reads too slowly and is cut off");
+            self.conns.remove(&conn);
+            self.replica.on_closed(self.clock.now(), conn);
+            return;
+        }
+        if !std::mem::replace(&mut connection.dirty, true) {
+            self.dirty.push(conn);
+        }
+    }
+
+    fn pause(&self, conn: ConnId, paused: bool) {
+        if let Some(connection) = self.conns.get(&conn) {
+            connection.pause(paused);
+        }
+    }
+}
+
+/// An answer holds at most what we asked for, or one batch that is larger; Kafka's largest is 8 MiB.
+fn response_limit(config: &Config) -> usize {
+    (config.fetch_max_bytes as usize).max(8 << 20) * 2
+}
+
+/// Differs between nodes and between starts; only jitter depends on it.
+fn seed(config: &Config) -> u64 {
+    let id = config.id.map_or(0, |id| u64::from(id.0));
+    let Time(start) = Time(clock::wall_ms() as u64);
+    start.rotate_left(20) ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(std::process::id())
+}
