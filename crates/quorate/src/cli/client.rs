@@ -1,0 +1,223 @@
+//! The command line's HTTP client: several nodes, the first that can serve.
+//!
+//! Goes on to the next node only where nothing can have happened: no connection, or a 503. A write whose
+//! connection broke is never sent again.
+
+use super::{Failure, Outcome, dev, failed};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::HOST;
+use hyper::{HeaderMap, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use std::path::Path;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Longer than the longest wait that a node grants.
+const PATIENCE: Duration = Duration::from_secs(70);
+const CONNECT_TIME: Duration = Duration::from_secs(3);
+const FALLBACK: &str = "http://127.0.0.1:7101";
+
+/// Which nodes to ask; part of every command that asks one.
+#[derive(clap::Args)]
+pub(crate) struct Nodes {
+    /// Nodes to ask, the first that serves is taken: http://HOST:PORT, several with commas between
+    ///
+    /// Without it: the nodes of the `quorate dev` directory here, else http://127.0.0.1:7101.
+    #[arg(long, value_name = "URL", env = "QUORATE_HTTP", value_delimiter = ',')]
+    http: Vec<String>,
+}
+
+impl Nodes {
+    /// Their addresses, at least one.
+    pub(crate) fn urls(&self) -> Outcome<Vec<Url>> {
+        let given: Vec<String> = match self.http.is_empty() {
+            false => self.http.clone(),
+            true => match dev::known_urls(Path::new(dev::DIRECTORY)) {
+                known if known.is_empty() => vec![FALLBACK.to_owned()],
+                known => known,
+            },
+        };
+        given.iter().map(|text| Url::parse(text)).collect()
+    }
+}
+
+/// `http://HOST:PORT`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Url {
+    authority: String,
+}
+
+impl Url {
+    /// Only the form that a node can be reached by.
+    pub(crate) fn parse(text: &str) -> Outcome<Url> {
+        let wrong = || {
+            Failure::Usage(format!(
+                "'{text}' is no address of a node: write http://HOST:PORT, as `quorate dev` prints it or \
+                 quorate.http.listen says"
+            ))
+        };
+        let uri: Uri = text.trim().trim_end_matches('/').parse().map_err(|_| wrong())?;
+        let plain = uri.scheme_str() == Some("http") && uri.path() == "/" && uri.query().is_none();
+        let authority = uri.authority().filter(|authority| plain && authority.port().is_some());
+        Ok(Url { authority: authority.ok_or_else(wrong)?.to_string() })
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "http://{}", self.authority)
+    }
+}
+
+/// What a node answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON; null if it is none.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// What the node says is wrong, in its words.
+    pub(crate) fn message(&self) -> String {
+        match self.json()["message"].as_str() {
+            Some(message) => message.to_owned(),
+            None => format!("the node answered {}", self.status),
+        }
+    }
+}
+
+/// One request, ready to be sent to any node.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) headers: &'a [(&'static str, String)],
+    pub(crate) body: Bytes,
+}
+
+impl<'a> Ask<'a> {
+    /// A `GET` of a path.
+    pub(crate) fn get(path: &'a str) -> Ask<'a> {
+        Ask { method: "GET", path, headers: &[], body: Bytes::new() }
+    }
+}
+
+/// Why one node gave no answer.
+enum Silence {
+    /// Nothing was sent.
+    NoConnection(String),
+    /// It may have been received.
+    Broken(String),
+}
+
+/// Asks the nodes one after the other until one serves.
+pub(crate) async fn ask(urls: &[Url], ask: &Ask<'_>) -> Outcome<Answer> {
+    let mut tried = Vec::new();
+    for url in urls {
+        match send(url, ask).await {
+            Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => {
+                tried.push(format!("{url}: {}", answer.message()));
+            }
+            Ok(answer) => return Ok(answer),
+            Err(Silence::NoConnection(why)) => tried.push(format!("{url}: {why}")),
+            Err(Silence::Broken(why)) if ask.method == "GET" => tried.push(format!("{url}: {why}")),
+            Err(Silence::Broken(why)) => {
+                return failed(format!(
+                    "{url} broke off ({why}): the request may or may not have been carried out; read before \
+                     you try again"
+                ));
+            }
+        }
+    }
+    failed(format!(
+        "no node could serve; nothing was done\n  {}\nStart nodes with `quorate dev`, or name running ones \
+         with --http or QUORATE_HTTP.",
+        tried.join("\n  ")
+    ))
+}
+
+/// Asks one node, and only that.
+pub(crate) async fn ask_one(url: &Url, ask: &Ask<'_>) -> Result<Answer, String> {
+    send(url, ask).await.map_err(|silence| match silence {
+        Silence::NoConnection(why) | Silence::Broken(why) => why,
+    })
+}
+
+async fn send(url: &Url, ask: &Ask<'_>) -> Result<Answer, Silence> {
+    let connecting = tokio::time::timeout(CONNECT_TIME, TcpStream::connect(&url.authority));
+    let stream = match connecting.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(Silence::NoConnection(error.to_string())),
+        Err(_) => return Err(Silence::NoConnection("no connection in time".into())),
+    };
+    match tokio::time::timeout(PATIENCE, converse(stream, url, ask)).await {
+        Ok(answered) => answered.map_err(Silence::Broken),
+        Err(_) => Err(Silence::Broken("no answer in time".into())),
+    }
+}
+
+async fn converse(stream: TcpStream, url: &Url, ask: &Ask<'_>) -> Result<Answer, String> {
+    // One request and its answer: a failure only costs latency.
+    let _ = stream.set_nodelay(true);
+    let mut request =
+        Request::builder().method(ask.method).uri(ask.path).header(HOST, &url.authority);
+    for (name, value) in ask.headers {
+        request = request.header(*name, value);
+    }
+    let request = request.body(Full::new(ask.body.clone())).map_err(|error| error.to_string())?;
+    let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;
+    let answer = async {
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    };
+    let mut answer = std::pin::pin!(answer);
+    let answered = tokio::select! {
+        answered = answer.as_mut() => answered,
+        // The connection ends only after its last answer; then that is there too.
+        _ = connection => answer.await,
+    };
+    answered.map_err(|error: hyper::Error| error.to_string())
+}
+
+/// Writes any bytes into a path or query.
+pub(crate) fn percent_encode(bytes: &[u8]) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
+    let encode = |byte: &u8| match plain(byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_nodes() {
+        for (text, expect) in [
+            ("http://127.0.0.1:7101", Some("http://127.0.0.1:7101")),
+            (" http://[::1]:80/ ", Some("http://[::1]:80")),
+            ("127.0.0.1:7101", None),
+            ("http://host", None),
+            ("https://host:1", None),
+            ("http://host:1/path", None),
+        ] {
+            let parsed = Url::parse(text).ok().map(|url| url.to_string());
+            assert_eq!(parsed.as_deref(), expect, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_pass_through_a_path() {
+        assert_eq!(percent_encode(b"a/b c%\xff\0"), "a/b%20c%25%FF%00");
+    }
+}

@@ -1,0 +1,236 @@
+//! `quorate quorum`: who leads, who lags, from the status pages of the nodes.
+//!
+//! Words and columns are those of Kafka's own quorum tool where it has them. What only the leader knows
+//! is taken from the node that leads in the highest epoch; if none of those asked leads, that is said.
+
+use super::client::{Ask, Nodes, Url, ask_one};
+use super::{Outcome, block_on, failed, out};
+use clap::{Parser, Subcommand};
+use quorate_node::status::{ReplicaStatus, Status};
+use serde_json::json;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// See who leads and how far everyone is
+#[derive(Parser)]
+#[command(after_help = "\
+Examples:
+  quorate quorum status
+  quorate quorum replication --http http://a:7101,http://b:7101,http://c:7101
+  quorate quorum status --json")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The quorum as a whole, and each node that was asked
+    Status(Common),
+    /// Every replica as the leader sees it
+    Replication(Common),
+}
+
+#[derive(clap::Args)]
+struct Common {
+    #[command(flatten)]
+    nodes: Nodes,
+    /// Print facts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One node that was asked.
+struct Asked {
+    url: Url,
+    said: Result<Status, String>,
+}
+
+/// Runs `quorate quorum …`.
+pub(crate) fn quorum(args: Args) -> Outcome {
+    block_on(async {
+        match args.command {
+            Command::Status(common) => status(&common).await,
+            Command::Replication(common) => replication(&common).await,
+        }
+    })
+}
+
+/// Asks all nodes; fails if none of them answers.
+async fn ask_all(nodes: &Nodes) -> Outcome<Vec<Asked>> {
+    let mut asked = Vec::new();
+    for url in nodes.urls()? {
+        let said = ask_status(&url).await;
+        asked.push(Asked { url, said });
+    }
+    if asked.iter().all(|asked| asked.said.is_err()) {
+        let silent = asked
+            .iter()
+            .filter_map(|asked| Some(format!("{}: {}", asked.url, asked.said.as_ref().err()?)));
+        return failed(format!(
+            "none of these nodes answers\n  {}\nName running ones with --http or QUORATE_HTTP.",
+            silent.collect::<Vec<_>>().join("\n  ")
+        ));
+    }
+    Ok(asked)
+}
+
+/// One node's status page.
+pub(crate) async fn ask_status(url: &Url) -> Result<Status, String> {
+    let answer = ask_one(url, &Ask::get("/status")).await?;
+    match answer.status.is_success() {
+        true => serde_json::from_slice(&answer.body)
+            .map_err(|error| format!("its status is in no form known here: {error}")),
+        false => Err(answer.message()),
+    }
+}
+
+/// The node that knows most: the leader of the highest epoch, else whoever has seen the highest epoch.
+fn best(asked: &[Asked]) -> Option<&Status> {
+    let known = asked.iter().filter_map(|asked| asked.said.as_ref().ok());
+    known.max_by_key(|status| (leads(status), status.epoch))
+}
+
+fn leads(status: &Status) -> bool {
+    status.role == "leader"
+}
+
+async fn status(common: &Common) -> Outcome {
+    let asked = ask_all(&common.nodes).await?;
+    let Some(best) = best(&asked) else { return failed("no node answered") };
+    if common.json {
+        let nodes: Vec<_> = asked.iter().map(node_json).collect();
+        out::json(&json!({
+            "cluster": best.cluster, "leader": best.leader, "epoch": best.epoch,
+            "high_watermark": best.high_watermark, "voters": best.voters, "nodes": nodes,
+        }));
+        return Ok(());
+    }
+    out::line(&whole(best));
+    let head =
+        ["NodeId", "Role", "Epoch", "HighWatermark", "LogEndOffset", "Applied", "Ready", "Address"];
+    let rows: Vec<Vec<String>> = asked.iter().map(node_row).collect();
+    out::line(&format!("\n{}", out::table(&head, &rows)));
+    Ok(())
+}
+
+fn whole(best: &Status) -> String {
+    let followers = || best.replicas.iter().filter(|replica| replica.status == "follower");
+    let only_leader = |number: Option<u64>| match leads(best) {
+        true => number.map_or("unknown".to_owned(), |number| number.to_string()),
+        false => "known to the leader only".to_owned(),
+    };
+    let lag = followers().map(|replica| replica.lag).max().unwrap_or(Some(0));
+    let lag_ms = followers().map(|replica| replica.last_caught_up_ms).max().unwrap_or(Some(0));
+    let voters: Vec<String> =
+        best.voters.iter().map(|voter| format!("{}@{}", voter.node, voter.endpoint)).collect();
+    let observers = best.replicas.iter().filter(|replica| replica.status == "observer");
+    let observers: Vec<String> = observers.map(|replica| replica.node.to_string()).collect();
+    let rows = [
+        ("ClusterId:", best.cluster.clone()),
+        ("LeaderId:", best.leader.map_or("none".into(), |leader| leader.to_string())),
+        ("LeaderEpoch:", best.epoch.to_string()),
+        ("HighWatermark:", optional(best.high_watermark)),
+        ("MaxFollowerLag:", only_leader(lag)),
+        ("MaxFollowerLagTimeMs:", only_leader(lag_ms)),
+        ("CurrentVoters:", format!("[{}]", voters.join(", "))),
+        ("CurrentObservers:", format!("[{}]", observers.join(", "))),
+    ];
+    rows.map(|(name, value)| format!("{name:<22}{value}")).join("\n")
+}
+
+fn optional(number: Option<u64>) -> String {
+    number.map_or("unknown".into(), |number| number.to_string())
+}
+
+fn node_row(asked: &Asked) -> Vec<String> {
+    let url = asked.url.to_string();
+    match &asked.said {
+        Err(why) => {
+            let dash = || "-".to_owned();
+            vec![
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                "no".into(),
+                format!("{url} ({why})"),
+            ]
+        }
+        Ok(status) => vec![
+            status.node.map_or("-".into(), |node| node.to_string()),
+            status.role.clone(),
+            status.epoch.to_string(),
+            optional(status.high_watermark),
+            status.log_end.to_string(),
+            status.applied.to_string(),
+            match (status.ready, &status.not_ready_because) {
+                (true, _) => "yes".into(),
+                (false, Some(why)) => format!("no: {why}"),
+                (false, None) => "no".into(),
+            },
+            url,
+        ],
+    }
+}
+
+fn node_json(asked: &Asked) -> serde_json::Value {
+    match &asked.said {
+        Ok(status) => json!({ "url": asked.url.to_string(), "status": status }),
+        Err(why) => json!({ "url": asked.url.to_string(), "silent": why }),
+    }
+}
+
+async fn replication(common: &Common) -> Outcome {
+    let asked = ask_all(&common.nodes).await?;
+    let Some(leader) = best(&asked).filter(|status| leads(status)) else {
+        let hint = match best(&asked).and_then(|status| status.leader) {
+            Some(leader) => format!(
+                "node {leader} leads, but is not among the nodes asked: name it with --http"
+            ),
+            None => "no leader is known: check that a majority of the voters runs".into(),
+        };
+        return failed(format!("only the leader knows how far the others are; {hint}"));
+    };
+    if common.json {
+        out::json(
+            &json!({ "leader": leader.leader, "epoch": leader.epoch, "replicas": leader.replicas }),
+        );
+        return Ok(());
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+    let head = [
+        "NodeId",
+        "DirectoryId",
+        "LogEndOffset",
+        "Lag",
+        "LastFetchTimestamp",
+        "LastCaughtUpTimestamp",
+        "Status",
+    ];
+    let rows: Vec<Vec<String>> =
+        leader.replicas.iter().map(|replica| replica_row(replica, now)).collect();
+    out::line(&out::table(&head, &rows));
+    Ok(())
+}
+
+fn replica_row(replica: &ReplicaStatus, now_ms: u64) -> Vec<String> {
+    // -1 is how Kafka's tool says "not known".
+    let number = |number: Option<u64>| number.map_or("-1".into(), |number| number.to_string());
+    let moment = |ago_ms: Option<u64>| number(ago_ms.map(|ago_ms| now_ms.saturating_sub(ago_ms)));
+    vec![
+        replica.node.to_string(),
+        replica.directory.clone().unwrap_or_else(|| "AAAAAAAAAAAAAAAAAAAAAA".into()),
+        number(replica.log_end),
+        number(replica.lag),
+        moment(replica.last_fetch_ms),
+        moment(replica.last_caught_up_ms),
+        capitalized(&replica.status),
+    ]
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

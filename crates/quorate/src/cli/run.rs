@@ -1,0 +1,198 @@
+//! `quorate run`: one node, from a property file to the end of its process.
+//!
+//! One thread and one event loop for the replica, its peers and HTTP. Ends on SIGINT or SIGTERM, which
+//! hand over leadership first; a second one ends it at once, as safe as a crash and as slow to recover.
+
+use super::{Failure, Outcome, block_on, failed, out};
+use clap::Parser;
+use quorate::http::{self, Store};
+use quorate::settings::{self, Settings, table};
+use quorate_machine::{Kv, Sessioned};
+use quorate_node::config::{Config, HostPort};
+use quorate_node::handle::Handle;
+use quorate_node::runtime::Node;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+/// How long a node that was asked to stop may hand over before it is stopped.
+const HANDOVER: Duration = Duration::from_secs(10);
+
+/// Run a node
+///
+/// The file is Kafka's server.properties: the same names, forms and defaults. Settings that Kafka knows and
+/// Quorate does not use are ignored with a note; names that nobody knows are an error.
+#[derive(Parser)]
+#[command(after_help = "\
+A file for the first of three nodes:
+  node.id=1
+  log.dirs=/var/lib/quorate
+  listeners=CONTROLLER://:9093
+  controller.quorum.voters=1@a.example:9093,2@b.example:9093,3@c.example:9093
+  quorate.http.listen=127.0.0.1:7101
+
+Format its directory once with `quorate format`, then:
+  quorate run node1.properties
+  quorate run node1.properties --override quorate.http.listen=0.0.0.0:80")]
+pub(crate) struct Args {
+    /// The property file
+    #[arg(required_unless_present = "help_config")]
+    file: Option<PathBuf>,
+    /// Replace a setting of the file
+    #[arg(long = "override", value_name = "KEY=VALUE", value_parser = pair)]
+    overrides: Vec<(String, String)>,
+    /// Print every setting with its form, default and meaning
+    #[arg(long)]
+    help_config: bool,
+    /// How much is logged: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: tracing::Level,
+    /// Stop when stdin is closed: ties the node to the life of whoever started it
+    #[arg(long, hide = true)]
+    until_stdin_closes: bool,
+}
+
+/// `KEY=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Runs `quorate run`.
+pub(crate) fn run(args: Args) -> Outcome {
+    let Some(file) = args.file.filter(|_| !args.help_config) else {
+        out::line(&help_config());
+        return Ok(());
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_max_level(args.log_level)
+        .init();
+    let Settings { config, notes } = settings(&file, &args.overrides)?;
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    block_on(node(config, args.until_stdin_closes))
+}
+
+/// Reads a property file and says everything that is wrong with it.
+pub(crate) fn settings(file: &Path, overrides: &[(String, String)]) -> Outcome<Settings> {
+    let usage = |what| Err(Failure::Usage(what));
+    let text = match std::fs::read(file).map(String::from_utf8) {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => {
+            let at = error.utf8_error().valid_up_to();
+            return usage(format!(
+                "{} is not UTF-8 from byte {at} on; save it as UTF-8",
+                file.display()
+            ));
+        }
+        Err(error) => {
+            return usage(format!(
+                "{} cannot be read: {error}; name the node's property file",
+                file.display()
+            ));
+        }
+    };
+    settings::read(&text, overrides).or_else(|problems| {
+        let listed: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        usage(format!("{} cannot be used{listed}", file.display()))
+    })
+}
+
+async fn node(config: Config, until_stdin_closes: bool) -> Outcome {
+    let listener = match &config.http {
+        Some(at) => Some(listen(at).await?),
+        None => None,
+    };
+    let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
+    let node = match Node::open(config, Sessioned::new(Kv::new())).await {
+        Ok(node) => node,
+        Err(error) => return failed(format!("node {id} does not start: {error}")),
+    };
+    tracing::info!(node = id, controller = %node.address(), "the node runs");
+    // HTTP stops when the sender goes, at the end of this function.
+    let (_stop, stopped) = watch::channel(false);
+    if let Some(listener) = listener {
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "HTTP is served");
+        }
+        tokio::spawn(http::serve(listener, node.handle(), stopped));
+    }
+    tokio::spawn(wait_for_the_end(node.handle(), until_stdin_closes));
+    match node.run().await {
+        Ok(()) => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        Err(fatal) => failed(format!("node {id} had to stop: {fatal}")),
+    }
+}
+
+async fn listen(at: &HostPort) -> Outcome<TcpListener> {
+    match TcpListener::bind((at.host.as_str(), at.port)).await {
+        Ok(listener) => Ok(listener),
+        Err(error) => failed(format!(
+            "HTTP cannot listen on {}:{}: {error}; end the process that uses the port, or change \
+             quorate.http.listen",
+            at.host, at.port
+        )),
+    }
+}
+
+async fn wait_for_the_end(handle: Handle<Store>, until_stdin_closes: bool) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        tracing::warn!("the operating system passes no signals on; the node can only be killed");
+        return;
+    };
+    let why = tokio::select! {
+        _ = interrupt.recv() => "interrupted",
+        _ = terminate.recv() => "told to terminate",
+        () = stdin_closed(until_stdin_closes) => "whoever started this node is gone",
+    };
+    tracing::info!(why, "the node stops");
+    handle.shutdown();
+    let why = tokio::select! {
+        _ = interrupt.recv() => "interrupted again",
+        _ = terminate.recv() => "told to terminate again",
+        () = tokio::time::sleep(HANDOVER) => "handing over takes too long",
+    };
+    tracing::warn!(why, "the node stops at once");
+    std::process::exit(1);
+}
+
+/// Never returns if nobody asked for it.
+async fn stdin_closed(asked: bool) {
+    if !asked {
+        return std::future::pending().await;
+    }
+    let (closed, told) = oneshot::channel();
+    // A thread of its own, since a read of stdin cannot be cancelled.
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut ignored = [0; 64];
+        while stdin.read(&mut ignored).is_ok_and(|bytes| bytes > 0) {}
+        // Nobody waits any more when the node is already stopping.
+        let _ = closed.send(());
+    });
+    // An error means the thread is gone; that is the same news.
+    let _ = told.await;
+}
+
+fn help_config() -> String {
+    let mut text =
+        String::from("The settings of `quorate run`; names without 'quorate.' are Kafka's.\n");
+    for setting in table::ALL {
+        let default =
+            setting.default.map_or(String::new(), |default| format!("; default {default}"));
+        text += &format!(
+            "\n{}\n    {}\n    {}{default}\n",
+            setting.name, setting.meaning, setting.form
+        );
+    }
+    text.trim_end().to_owned()
+}
