@@ -26,18 +26,17 @@ impl Quorum {
     }
 
     pub(crate) fn turn_follower(&mut self, out: &mut Vec<Effect>) -> bool {
-        let (Role::Follower(role), Some(leader)) = (&self.role, self.standing.leader) else {
+        let (may_stand, lacking) = (self.may_stand(), self.lacks_pre_vote());
+        let (Role::Follower(role), Some(leader)) = (&mut self.role, self.standing.leader) else {
             return false;
         };
-        if self.may_stand() {
-            if self.now >= role.fetch_at {
-                self.become_prospective(false, out);
-                return true;
-            }
-            if role.stand_at.is_some_and(|at| self.now >= at) && !self.lacks_pre_vote() {
-                self.become_prospective(true, out);
-                return true;
-            }
+        if lacking {
+            role.stand_at = None; // Only the timers may start an election now [P52].
+        }
+        let gone = role.stand_at.is_some_and(|at| self.now >= at);
+        if may_stand && (gone || self.now >= role.fetch_at) {
+            self.become_prospective(gone, out);
+            return true;
         }
         self.fetch_from_leader(leader, out);
         false

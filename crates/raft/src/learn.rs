@@ -113,11 +113,8 @@ impl Quorum {
             // News: act on them at once.
             ErrorKind::FencedLeaderEpoch | ErrorKind::NotLeaderOrFollower if moved => {}
             ErrorKind::InvalidRequest => self.refuse(node, Complaint::CalledInvalid, out),
-            ErrorKind::BrokerNotAvailable => {
-                self.peers.doubt(node);
-                self.back_off(node);
-            }
             ErrorKind::FencedLeaderEpoch
+            | ErrorKind::BrokerNotAvailable
             | ErrorKind::NotLeaderOrFollower
             | ErrorKind::UnknownLeaderEpoch
             | ErrorKind::InvalidVoterKey

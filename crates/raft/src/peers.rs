@@ -38,7 +38,7 @@ enum Link {
 struct Peer {
     node: Node,
     link: Link,
-    /// The last question got no answer; ask someone else once before asking here again.
+    /// The last question brought nothing; ask someone else once before asking here again.
     doubted: bool,
 }
 
@@ -78,7 +78,7 @@ impl Peers {
         }
     }
 
-    /// Whether the last question to the node got no answer, and no one else was asked since.
+    /// Whether the last question to the node brought nothing, and no one else was asked since.
     pub(crate) fn doubted(&self, node: Node) -> bool {
         self.find(node).is_some_and(|peer| peer.doubted)
     }
@@ -124,7 +124,9 @@ impl Peers {
 
     /// Leaves the node alone for a while.
     pub(crate) fn back_off(&mut self, node: Node, until: Time) {
-        self.peer(node).link = Link::BackingOff { until };
+        let peer = self.peer(node);
+        peer.link = Link::BackingOff { until };
+        peer.doubted = true;
     }
 
     /// The first question whose time is over.

@@ -298,6 +298,7 @@ impl Quorum {
         let Some((node, question)) = self.peers.settle(call) else {
             return; // Late: a change of role or a timeout has given up on it [P6].
         };
+        self.peers.trust(node);
         match (question, body) {
             (Question::Vote { pre_vote }, Response::Vote(answer)) => {
                 self.on_vote_answer(node, pre_vote, &answer, out);

@@ -87,6 +87,8 @@ pub(super) struct World {
     /// Reads: what was committed when they came, whether they were answered.
     reads: BTreeMap<u64, (Offset, bool)>,
     prospective: usize,
+    #[cfg(mutants)]
+    mutant: Option<Mutant>,
 }
 
 fn key(node: usize) -> ReplicaKey {
@@ -109,6 +111,8 @@ impl World {
             committed: Vec::new(),
             reads: BTreeMap::new(),
             prospective: 0,
+            #[cfg(mutants)]
+            mutant: super::MUTANT.get(),
         };
         for node in 0..voters + observers {
             world.nodes.push(Node {
@@ -155,7 +159,11 @@ impl World {
             end: Offset(node.log.len() as u64),
             epochs,
         };
-        node.quorum = Some(Quorum::open(config, recovered, seed, self.now).unwrap());
+        #[cfg(not(mutants))]
+        let quorum = Quorum::open(config, recovered, seed, self.now);
+        #[cfg(mutants)]
+        let quorum = Quorum::open_mutant(config, recovered, seed, self.now, self.mutant);
+        node.quorum = Some(quorum.unwrap());
         self.step(at, Input::Wake);
     }
 
