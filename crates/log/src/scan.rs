@@ -84,6 +84,9 @@ fn next<D: Disk>(
     if checksum != header.checksum {
         return Ok(Err(Fault::Checksum { expected: header.checksum, found: checksum }));
     }
+    if let Err(fault) = header.check_codec() {
+        return Ok(Err(fault));
+    }
     if header.base != expected {
         return Ok(Err(Fault::Gap { expected, found: header.base }));
     }

@@ -1,0 +1,91 @@
+//! docs/FORMATS.md shows every file as the log writes it: each example there is made here and looked
+//! for, line by line. On a mismatch the test prints what belongs into the page.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use common::{PARTITION, formatted, options};
+use quorate_base::{Epoch, Offset, ReplicaId};
+use quorate_log::{
+    BatchBuilder, ControlType, Election, Log, MemoryDisk, Store, control_batch, recover,
+};
+use std::fmt::Write;
+
+/// Sixteen bytes a line: position, hex, text. Runs of zero lines become one `*`.
+fn dump(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut skipped = false;
+    for (line, chunk) in bytes.chunks(16).enumerate() {
+        if chunk.len() == 16 && chunk.iter().all(|byte| *byte == 0) && line > 0 {
+            if !skipped {
+                text.push_str("*\n");
+            }
+            skipped = true;
+            continue;
+        }
+        skipped = false;
+        write!(text, "{:04x} ", line * 16).unwrap();
+        for pair in chunk.chunks(2) {
+            text.push(' ');
+            pair.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+        }
+        let printable =
+            |byte: &u8| if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' };
+        let letters: String = chunk.iter().map(printable).collect();
+        let gap = 7 + 40 - (text.len() - text.rfind('\n').map_or(0, |at| at + 1));
+        writeln!(text, "{:gap$}{letters}", "").unwrap();
+    }
+    text
+}
+
+fn page() -> String {
+    std::fs::read_to_string(format!("{}/../../docs/FORMATS.md", env!("CARGO_MANIFEST_DIR")))
+        .unwrap()
+}
+
+fn shown(name: &str, text: &str) {
+    let block = format!("```text\n{}\n```", text.trim_end());
+    assert!(page().contains(&block), "docs/FORMATS.md lacks this for {name}:\n{block}");
+}
+
+/// A directory after an election and one record.
+fn directory() -> MemoryDisk {
+    let mut disk = formatted();
+    let options = options(1 << 30, 1 << 20);
+    let recovery = recover(&mut disk, &options).unwrap();
+    let mut store = Store::open(disk.clone(), &options, &recovery).unwrap();
+    let mut log = Log::open(options, &recovery);
+    let voters = vec![ReplicaId(1), ReplicaId(2), ReplicaId(3)];
+    let election = Election { epoch: Epoch(4), leader: Some(ReplicaId(2)), voted: None, voters };
+    let value = [
+        0, 0, 0, 0, 0, 2, 4, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 3, 0, 0, 0, 2, 0, 0, 0,
+        0, 1, 0, 0,
+    ];
+    let time = 1_795_994_907_365;
+    let change = control_batch(Offset(0), Epoch(4), time, ControlType::LeaderChange, &value);
+    let mut batch = BatchBuilder::new(Offset(1), Epoch(4), time + 1);
+    batch.record(Some(b"color"), Some(b"green"), &[(b"lease", Some(b"7"))]);
+    let mut jobs = vec![
+        log.election(&election),
+        log.append(Offset(0), Offset(1), Epoch(4), change),
+        log.append(Offset(1), Offset(2), Epoch(4), batch.finish()),
+    ];
+    store.run(&mut jobs).unwrap();
+    disk
+}
+
+#[test]
+fn every_file_is_shown_as_it_is_written() {
+    let disk = directory();
+    let file = |name: &str| disk.contents(&format!("{PARTITION}/{name}")).unwrap();
+    let log = file("00000000000000000000.log");
+    shown("the LeaderChange batch", &dump(&log[..106]));
+    shown("the record batch", &dump(&log[106..]));
+    shown("leader-epoch-checkpoint", &dump(&file("leader-epoch-checkpoint")));
+    shown("quorum-state", &String::from_utf8(file("quorum-state")).unwrap());
+    shown("quorate-synced", &dump(&file("quorate-synced")));
+    shown("partition.metadata", &String::from_utf8(file("partition.metadata")).unwrap());
+    let meta = disk.contents("meta.properties").unwrap();
+    shown("meta.properties", &String::from_utf8(meta).unwrap());
+}

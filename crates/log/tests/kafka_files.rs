@@ -1,0 +1,114 @@
+//! Directories that Apache Kafka 4.3.1 wrote: they open, and what we write from the same facts is
+//! byte for byte what Kafka wrote.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use bytes::Bytes;
+use common::{PARTITION, options};
+use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Uuid};
+use quorate_log::{
+    BatchBuilder, Batches, ControlType, HEADER_BYTES, MemoryDisk, Meta, control_batch, read_topic,
+    recover,
+};
+
+/// A directory of `tests/fixtures`, on a disk in memory.
+fn fixture(name: &str) -> MemoryDisk {
+    let root = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    let disk = MemoryDisk::default();
+    disk.put("meta.properties", &std::fs::read(format!("{root}/meta.properties")).unwrap());
+    for entry in std::fs::read_dir(format!("{root}/{PARTITION}")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        disk.put(&format!("{PARTITION}/{name}"), &std::fs::read(entry.path()).unwrap());
+    }
+    disk
+}
+
+fn first_segment(disk: &MemoryDisk) -> Bytes {
+    disk.contents(&format!("{PARTITION}/00000000000000000000.log")).unwrap().into()
+}
+
+#[test]
+fn each_directory_opens_with_the_marks_that_kafka_left() {
+    let check = |name: &str, node: u32, range: (u64, u64), epochs: &[(u32, u64)]| {
+        let mut disk = fixture(name);
+        let meta = Meta::read(&mut disk).unwrap();
+        meta.check(None, ReplicaId(node)).unwrap();
+        assert!(meta.directory.is_some());
+        assert_eq!(read_topic(&mut disk, PARTITION).unwrap(), Uuid::METADATA_TOPIC);
+
+        let recovery = recover(&mut disk, &options(1 << 30, 1 << 20)).unwrap();
+        assert_eq!(recovery.notes, [], "{name}");
+        assert_eq!((recovery.start, recovery.end), (Offset(range.0), Offset(range.1)), "{name}");
+        let expect: Vec<_> = epochs.iter().map(|(e, first)| (Epoch(*e), Offset(*first))).collect();
+        assert_eq!(recovery.epochs.entries(), expect, "{name}");
+    };
+    check("static-c1", 1, (0, 284), &[(1, 0), (2, 260)]);
+    check("static-c2", 2, (0, 260), &[(1, 0)]);
+    check("dynamic-c3", 3, (0, 325), &[(1, 0), (2, 288)]);
+    check("dynamic-c4", 4, (154, 325), &[(1, 154), (2, 288)]);
+}
+
+#[test]
+fn election_states_of_both_versions_are_read_and_version_0_is_written_alike() {
+    let election = |name: &str| {
+        let recovery = recover(&mut fixture(name), &options(1 << 30, 1 << 20)).unwrap();
+        recovery.election.unwrap()
+    };
+    for name in ["static-c1", "static-c2"] {
+        let written = fixture(name).contents(&format!("{PARTITION}/quorum-state")).unwrap();
+        assert_eq!(election(name).encode(), written, "{name}");
+    }
+    let state = election("dynamic-c3");
+    assert_eq!((state.epoch, state.leader), (Epoch(2), Some(ReplicaId(4))));
+    let directory = "czfJg4CDwHwVJjbT8tBdAg".parse().unwrap();
+    assert_eq!(state.voted, Some(ReplicaKey::new(ReplicaId(4), Some(directory))));
+}
+
+#[test]
+fn every_batch_is_written_alike_from_its_records() {
+    let (mut batches, mut records) = (0, 0);
+    for name in ["static-c1", "static-c2", "dynamic-c3"] {
+        for batch in Batches::new(first_segment(&fixture(name))) {
+            let batch = batch.unwrap();
+            let mut copy = if batch.control() {
+                BatchBuilder::control(batch.base(), batch.epoch(), batch.timestamp_ms())
+            } else {
+                BatchBuilder::new(batch.base(), batch.epoch(), batch.timestamp_ms())
+            };
+            for record in batch.records() {
+                let record = record.unwrap();
+                assert_eq!(record.timestamp_ms, batch.timestamp_ms());
+                copy.record(record.key, record.value, &record.headers().collect::<Vec<_>>());
+                records += 1;
+            }
+            let copy = copy.finish();
+            assert_eq!(copy[..HEADER_BYTES], batch.bytes[..HEADER_BYTES]);
+            assert_eq!(copy, batch.bytes);
+            batches += 1;
+        }
+    }
+    assert_eq!(records, 284 + 260 + 325);
+    assert!(batches > 300, "{batches} batches");
+}
+
+/// The example of docs/FORMATS.md.
+#[test]
+fn a_leader_change_is_written_alike() {
+    let kafka = Batches::new(first_segment(&fixture("static-c2"))).next().unwrap().unwrap();
+    let record = kafka.records().next().unwrap().unwrap();
+    assert_eq!(ControlType::of_key(record.key.unwrap()), Some(ControlType::LeaderChange));
+    let value = [
+        0, 0, // version
+        0, 0, 0, 2, // leader
+        4, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, // voters 1, 2, 3
+        3, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, // granted by 2 and 1
+        0,
+    ];
+    assert_eq!(record.value, Some(&value[..]));
+    let time = 1_795_994_907_365;
+    let ours = control_batch(Offset(0), Epoch(1), time, ControlType::LeaderChange, &value);
+    assert_eq!(ours, kafka.bytes);
+}

@@ -1,0 +1,286 @@
+//! The log and its store from outside: what reads return, where segments begin, what a group costs,
+//! and what is refused at start.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use bytes::Bytes;
+use common::{Node, PARTITION, batch, election, formatted, meta, options};
+use quorate_base::{Epoch, Offset, Uuid};
+use quorate_log::{
+    Batches, Disk, Error, Log, MemoryDisk, Operation, Read, Written, format, read_cold, recover,
+};
+
+/// The ranges of the batches that a read returns, and whether memory served it.
+fn ranges(
+    node: &mut Node<MemoryDisk>,
+    from: u64,
+    end: u64,
+    max_bytes: u32,
+) -> (bool, Vec<(u64, u64)>) {
+    let (hot, bytes) = match node.log.read(Offset(from), Offset(end), max_bytes) {
+        Read::Hot(batches) => (true, Bytes::from(batches.concat())),
+        Read::Cold(plan) => (false, read_cold(&mut node.disk, &plan).unwrap()),
+        Read::Nothing => (true, Bytes::new()),
+    };
+    let ranges = Batches::new(bytes).map(|batch| batch.unwrap());
+    (hot, ranges.map(|batch| (batch.base().0, batch.end().0)).collect())
+}
+
+#[test]
+fn reads_return_whole_batches_from_memory_and_from_disk_alike() {
+    for (tail_bytes, hot) in [(1 << 20, true), (0, false)] {
+        let (mut node, _) = Node::open(formatted(), options(1 << 20, tail_bytes)).unwrap();
+        for records in [1, 3, 2, 4] {
+            node.append(records, 1, 10);
+        }
+        node.run();
+        let mut check = |from, end, max_bytes, expect: &[(u64, u64)]| {
+            let found = ranges(&mut node, from, end, max_bytes);
+            assert_eq!(
+                found,
+                (hot || from >= end.min(10), expect.to_vec()),
+                "{from}..{end} {max_bytes}"
+            );
+        };
+        check(0, 10, 1 << 20, &[(0, 1), (1, 4), (4, 6), (6, 10)]);
+        check(2, 10, 1 << 20, &[(1, 4), (4, 6), (6, 10)]);
+        check(3, 6, 1 << 20, &[(1, 4), (4, 6)]);
+        check(4, 9, 1 << 20, &[(4, 6)]);
+        check(0, 10, 0, &[(0, 1)]);
+        check(5, 10, 1, &[(4, 6)]);
+        check(6, 9, 1 << 20, &[]);
+        check(10, 10, 1 << 20, &[]);
+        check(10, 99, 1 << 20, &[]);
+        let bytes = batch(Offset(0), 1, Epoch(1), 10).len() as u32;
+        check(0, 10, bytes, &[(0, 1)]);
+        check(0, 10, bytes + batch(Offset(1), 3, Epoch(1), 10).len() as u32, &[(0, 1), (1, 4)]);
+    }
+}
+
+#[test]
+fn batches_stay_in_memory_until_they_are_durable() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
+    node.append(1, 1, 10);
+    node.append(1, 1, 10);
+    assert_eq!(ranges(&mut node, 0, 2, 1 << 20), (true, vec![(0, 1), (1, 2)]));
+    node.run();
+    assert_eq!(ranges(&mut node, 0, 2, 1 << 20), (false, vec![(0, 1), (1, 2)]));
+    // A range that begins on disk ends where memory begins.
+    node.append(1, 1, 10);
+    assert_eq!(ranges(&mut node, 0, 3, 1 << 20), (false, vec![(0, 1), (1, 2)]));
+    assert_eq!(ranges(&mut node, 2, 3, 1 << 20), (true, vec![(2, 3)]));
+}
+
+#[test]
+fn cold_reads_find_their_batch_in_large_segments() {
+    let (mut node, _) = Node::open(formatted(), options(20_000, 0)).unwrap();
+    for n in 0..600 {
+        node.append(1 + n % 3, 1, (n * 7 % 90) as usize);
+        if n % 50 == 0 {
+            node.append(1, 1, 9_000);
+        }
+        node.run();
+    }
+    let end = node.log.end().0;
+    for from in 0..end {
+        let (hot, found) = ranges(&mut node, from, end, 1);
+        assert_eq!((hot, found.len()), (false, 1));
+        assert!(found[0].0 <= from && from < found[0].1, "{from} is not in {found:?}");
+    }
+    // The index that recovery builds finds the same.
+    let all = node.read(0, end, 3_000);
+    let (mut again, _) = Node::open(node.disk.clone(), options(20_000, 0)).unwrap();
+    assert_eq!(again.read(0, end, 5_000), all);
+}
+
+#[test]
+fn a_cold_read_of_damaged_bytes_serves_what_is_before_them_and_then_fails() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
+    node.append(1, 1, 10);
+    let second = batch(Offset(0), 1, Epoch(1), 10).len();
+    node.append(1, 1, 10);
+    node.run();
+    node.disk.flip_bit(&format!("{PARTITION}/00000000000000000000.log"), second + 70, 0);
+    assert_eq!(ranges(&mut node, 0, 2, 1 << 20), (false, vec![(0, 1)]));
+    let Read::Cold(plan) = node.log.read(Offset(1), Offset(2), 1 << 20) else { panic!("hot") };
+    let error = read_cold(&mut node.disk, &plan).unwrap_err();
+    let Error::Damaged { position, .. } = error else { panic!("{error}") };
+    assert_eq!(position, second as u64);
+}
+
+#[test]
+fn a_group_is_one_write_one_sync_and_one_mark() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 1 << 20)).unwrap();
+    node.append(1, 1, 10);
+    node.run();
+    let disk = node.disk.clone();
+    let before = [Operation::Write, Operation::Sync, Operation::SyncDir].map(|op| disk.count(op));
+    for _ in 0..10 {
+        node.append(2, 1, 10);
+    }
+    let sizes = (0..10).map(|n| batch(Offset(1 + 2 * n), 2, Epoch(1), 10).len() as u64);
+    let bytes = sizes.sum();
+    assert_eq!(node.run(), Written { bytes, writes: 1, syncs: 1 });
+    let after = [Operation::Write, Operation::Sync, Operation::SyncDir].map(|op| disk.count(op));
+    assert_eq!([after[0] - before[0], after[1] - before[1], after[2] - before[2]], [2, 1, 0]);
+}
+
+#[test]
+fn an_election_state_is_durable_before_and_after_what_surrounds_it() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 1 << 20)).unwrap();
+    node.append(1, 1, 10);
+    node.elect(2);
+    node.append(1, 2, 10);
+    // Two groups of records, each with a new epoch (sync of records; file and name of the table), and
+    // the election state between them (file and name).
+    assert_eq!(node.run().syncs, 3 + 2 + 3);
+}
+
+#[test]
+fn a_segment_begins_where_the_old_one_would_grow_too_large() {
+    let size = batch(Offset(0), 1, Epoch(1), 10).len() as u64;
+    let (mut node, _) = Node::open(formatted(), options(2 * size, 1 << 20)).unwrap();
+    for _ in 0..5 {
+        node.append(1, 1, 10);
+    }
+    node.append(1, 1, 1_000);
+    node.append(1, 1, 10);
+    node.run();
+    let names = node.disk.list(PARTITION).unwrap();
+    let bases: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(".log")).collect();
+    assert_eq!(bases, [0, 2, 4, 5, 6].map(|base| format!("{base:020}")));
+}
+
+#[test]
+fn a_cut_within_a_batch_takes_the_whole_batch_if_memory_has_it() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 1 << 20)).unwrap();
+    node.append(2, 1, 10);
+    node.append(4, 2, 10);
+    node.run();
+    node.truncate(4);
+    assert_eq!((node.log.end(), node.log.generation()), (Offset(2), 1));
+    assert_eq!(node.log.epochs().entries(), [(Epoch(1), Offset(0))]);
+    node.append(1, 3, 10);
+    node.run();
+    let (node, recovery) = Node::open(node.disk, options(1 << 20, 1 << 20)).unwrap();
+    assert_eq!(node.log.end(), Offset(3));
+    assert_eq!(recovery.epochs.entries(), [(Epoch(1), Offset(0)), (Epoch(3), Offset(2))]);
+    assert_eq!(recovery.last().epoch, Epoch(3));
+}
+
+#[test]
+fn a_cut_within_a_batch_that_only_the_disk_has_is_refused() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
+    node.append(2, 1, 10);
+    node.append(4, 1, 10);
+    node.run();
+    node.truncate(4);
+    let error = node.store.run(&mut node.jobs).unwrap_err();
+    let Error::NotABoundary { position, offset, .. } = error else { panic!("{error}") };
+    assert_eq!((position, offset), (batch(Offset(0), 2, Epoch(1), 10).len() as u64, Offset(4)));
+    let (node, _) = Node::open(node.disk, options(1 << 20, 0)).unwrap();
+    assert_eq!(node.log.end(), Offset(6), "nothing was cut");
+}
+
+#[test]
+#[should_panic(expected = "an append begins at the end of the log")]
+fn an_append_elsewhere_is_a_programmers_error() {
+    let recovery = recover(&mut formatted(), &options(1 << 20, 0)).unwrap();
+    let mut log = Log::open(options(1 << 20, 0), &recovery);
+    log.append(Offset(5), Offset(6), Epoch(1), batch(Offset(5), 1, Epoch(1), 10));
+}
+
+#[test]
+fn only_an_unused_directory_is_formatted() {
+    let mut disk = formatted();
+    let again = format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC).unwrap_err();
+    assert!(again.to_string().starts_with("meta.properties exists"), "{again}");
+
+    let mut used = MemoryDisk::default();
+    used.put(&format!("{PARTITION}/00000000000000000000.log"), b"x");
+    let refused = format(&mut used, PARTITION, &meta(), Uuid::METADATA_TOPIC).unwrap_err();
+    assert!(matches!(refused, Error::AlreadyFormatted { .. }), "{refused}");
+
+    let empty = recover(&mut MemoryDisk::default(), &options(1, 1)).unwrap_err();
+    assert!(empty.to_string().starts_with("__cluster_metadata-0 does not exist"), "{empty}");
+}
+
+/// A format that lost power anywhere can be run again, and then all of it is there.
+#[test]
+fn a_format_that_was_cut_short_is_run_again() {
+    let mut cuts = 0;
+    for power in 0.. {
+        let mut disk = MemoryDisk::default();
+        disk.limit_power(Some(power));
+        let finished = format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC).is_ok();
+        disk.lose_unsynced();
+        if finished {
+            break;
+        }
+        match format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC) {
+            Ok(()) => {}
+            Err(Error::AlreadyFormatted { path }) => assert_eq!(path, "meta.properties"),
+            Err(error) => panic!("power {power}: {error}"),
+        }
+        let recovery = recover(&mut disk, &options(1, 1)).unwrap();
+        assert_eq!((recovery.end, recovery.election), (Offset(0), None));
+        cuts += 1;
+    }
+    assert!(cuts > 100, "{cuts} cuts");
+}
+
+/// Two segments and two epochs, all durable.
+fn two_segments() -> MemoryDisk {
+    let (mut node, _) = Node::open(formatted(), options(150, 0)).unwrap();
+    node.elect(1);
+    node.append(1, 1, 10);
+    node.append(1, 1, 10);
+    node.append(1, 2, 10);
+    node.run();
+    assert_eq!(node.disk.list(PARTITION).unwrap().len(), 7);
+    node.disk
+}
+
+fn refused(disk: &mut MemoryDisk) -> String {
+    recover(disk, &options(150, 0)).unwrap_err().to_string()
+}
+
+#[test]
+fn what_was_synced_and_is_gone_is_refused() {
+    let path = |name: &str| format!("{PARTITION}/{name}");
+    let mut disk = two_segments();
+    disk.remove(&path("00000000000000000002.log")).unwrap();
+    let error = refused(&mut disk);
+    assert!(error.contains("expected records up to offset 3, which were synced"), "{error}");
+
+    let mut disk = two_segments();
+    disk.remove(&path("00000000000000000001.log")).unwrap();
+    let error = refused(&mut disk);
+    assert!(
+        error.contains("expected a segment that begins at offset 1, found offset 2"),
+        "{error}"
+    );
+}
+
+/// The epoch of a batch is outside its checksum; the epoch table stands guard.
+#[test]
+fn a_changed_epoch_below_the_mark_is_refused() {
+    let mut disk = two_segments();
+    disk.flip_bit(&format!("{PARTITION}/00000000000000000002.log"), 15, 3);
+    let error = refused(&mut disk);
+    assert!(error.contains("the epochs of the log (1 from 0, 10 from 2)"), "{error}");
+    assert!(error.contains("found (1 from 0, 2 from 2)"), "{error}");
+}
+
+/// behaviours.md 16, T5: a replica never forgets its vote.
+#[test]
+fn an_unreadable_election_state_is_refused_and_a_missing_one_is_none() {
+    let mut disk = two_segments();
+    let recovery = recover(&mut disk, &options(150, 0)).unwrap();
+    assert_eq!(recovery.election, Some(election(1)));
+    disk.flip_bit(&format!("{PARTITION}/quorum-state"), 0, 0);
+    let error = refused(&mut disk);
+    assert!(error.contains("quorum-state is damaged at byte 0: expected a value"), "{error}");
+}
