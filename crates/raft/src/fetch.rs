@@ -110,12 +110,13 @@ impl Quorum {
         }
         let fetched = match self.diverging(fetch.from) {
             Some(own) => Fetched::Diverging(own),
-            None if fetch.from.offset < self.end => Fetched::Range {
+            // Empty where there is only news of the high watermark: what the caller appends before it
+            // sends the answer may come along.
+            None => Fetched::Range {
                 start: fetch.from.offset,
                 end: self.end,
                 max_bytes: fetch.max_bytes,
             },
-            None => Fetched::Nothing,
         };
         let round = match &mut self.role {
             Role::Leader(leader) => fetch.round.map(|_| leader.reads.tell()),

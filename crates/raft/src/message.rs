@@ -124,7 +124,7 @@ pub struct Fetch {
     /// How many bytes of records the answer may carry; at least one batch is sent.
     pub max_bytes: u32,
     /// The last read round this replica received from this leader in this epoch; `None` from a
-    /// peer that does not know our tag, `Some(0)` from one that does and has received none [P-reads].
+    /// peer that does not know our tag, `Some(0)` from one that does and has received none [P47].
     pub round: Option<u64>,
 }
 
@@ -155,9 +155,10 @@ pub struct FetchAnswer {
 /// What a fetch found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fetched {
-    /// Nothing: an error, or no news.
+    /// Nothing: an error, or, received, no records.
     Nothing,
-    /// Served: records of this range, as many as `max_bytes` allows; the caller fills in the bytes.
+    /// Served: records of this range, which may be empty, as many as `max_bytes` allows; the caller fills in
+    /// the bytes, up to its present end if that is larger and it still leads.
     Range {
         /// First offset to send.
         start: Offset,

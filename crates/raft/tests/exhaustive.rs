@@ -55,11 +55,13 @@ fn written(effect: &Effect) -> Option<WriteId> {
 
 /// The questions among the effects.
 fn sent(effects: &[Effect]) -> Vec<(Call, ReplicaId, Request)> {
-    let question = |effect: &Effect| match effect.clone() {
-        Effect::Send { call, to: Destination::Replica { id, .. }, body } => Some((call, id, body)),
-        _ => None,
-    };
-    effects.iter().filter_map(question).collect()
+    let mut questions = Vec::new();
+    for effect in effects {
+        if let Effect::Send { call, to: Destination::Replica { id, .. }, body } = effect {
+            questions.push((*call, *id, body.clone()));
+        }
+    }
+    questions
 }
 
 fn view(error: ErrorKind, epoch: Epoch, leader: Option<u32>) -> LeaderView {
@@ -260,9 +262,12 @@ fn check_vote(start: Start, mut quorum: Quorum, now: Time, vote: Vote) {
     let replied = effects.iter().any(|e| matches!(e, Effect::Reply { .. }));
     assert!(!(wrote && replied), "{case}: answered before it was durable: {effects:?}");
     settle(&mut quorum, now, &mut effects);
-    let answer = effects.iter().find_map(|effect| match effect {
-        Effect::Reply { body: Response::Vote(answer), .. } => Some(answer.clone()),
-        _ => None,
+    let answer = effects.iter().find_map(|effect| {
+        if let Effect::Reply { body: Response::Vote(answer), .. } = effect {
+            Some(answer.clone())
+        } else {
+            None
+        }
     });
     let answer = answer.unwrap_or_else(|| panic!("{case}: no answer"));
     assert_eq!((answer.view.error, answer.granted), (error, granted), "{case}");
@@ -282,9 +287,12 @@ fn check_vote(start: Start, mut quorum: Quorum, now: Time, vote: Vote) {
         (false, true) => assert_eq!(after.voted, None, "{case}"),
         (false, false) => assert_eq!(after.voted, before.1, "{case}"),
     }
-    let file = effects.iter().rev().find_map(|effect| match effect {
-        Effect::Write { write: Write::Election(state), .. } => Some(state.clone()),
-        _ => None,
+    let file = effects.iter().rev().find_map(|effect| {
+        if let Effect::Write { write: Write::Election(state), .. } = effect {
+            Some(state.clone())
+        } else {
+            None
+        }
     });
     if gives && before.1.is_none() || moves {
         let file = file.unwrap_or_else(|| panic!("{case}: nothing written"));
@@ -351,10 +359,8 @@ fn check_high_watermark(voters: u32, ends: &[u64], durable: bool) {
     };
     let expect = (7..=9).rev().find(held).map(Offset);
     assert_eq!(quorum.view().high_watermark, expect, "{ends:?}, durable {durable}");
-    let told = effects.iter().filter_map(|e| match e {
-        Effect::Commit { upto } => Some(*upto),
-        _ => None,
-    });
+    let commit = |e: &Effect| if let Effect::Commit { upto } = e { Some(*upto) } else { None };
+    let told = effects.iter().filter_map(commit);
     if let (Some(told), Some(expect)) = (told.max(), expect) {
         assert_eq!(told, expect.min(Offset(own)), "{ends:?}, durable {durable}");
     }
