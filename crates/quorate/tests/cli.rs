@@ -1,0 +1,171 @@
+//! The commands as a shell sees them: exit codes, and what is said when something is wrong.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use support::{Process, Scratch, quorate, run};
+
+const USAGE: i32 = 2;
+const FAILED: i32 = 1;
+
+/// The only voter of a quorum, which needs nobody and can take any port.
+fn lone_node(scratch: &Scratch, id: u32) -> String {
+    let data = scratch.0.join("data").display().to_string();
+    let text = format!(
+        "node.id={id}\nlog.dirs={data}\nlisteners=CONTROLLER://127.0.0.1:0\ncontroller.quorum.voters={id}@127.0.0.1:9093\n"
+    );
+    scratch.write(&format!("node{id}.properties"), &text)
+}
+
+/// The command fails like this, says all of these and prints nothing.
+#[track_caller]
+fn check_fails(arguments: &[&str], code: i32, says: &[&str]) -> String {
+    let (found, stdout, stderr) = run(arguments);
+    assert_eq!((found, stdout.as_str()), (code, ""), "{arguments:?}: {stderr}");
+    for words in says {
+        assert!(stderr.contains(words), "{arguments:?} must say '{words}': {stderr}");
+    }
+    stderr
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    check_fails(&["frobnicate"], USAGE, &["frobnicate"]);
+    check_fails(&["run"], USAGE, &["<FILE>"]);
+    check_fails(&["run", "x", "--override", "novalue"], USAGE, &["KEY=VALUE"]);
+    check_fails(
+        &["kv", "put", "k", "v", "--if-absent", "--if-version", "1"],
+        USAGE,
+        &["--if-absent"],
+    );
+    check_fails(&["kv", "get", "k", "--http", "localhost"], USAGE, &["http://HOST:PORT"]);
+    check_fails(&["dev", "--nodes", "0"], USAGE, &["1..=9"]);
+}
+
+#[test]
+fn help_teaches() {
+    for command in ["dev", "format", "run", "kv", "quorum", "random-uuid"] {
+        let (code, stdout, stderr) = run(&[command, "--help"]);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{command}");
+        assert!(
+            stdout.contains(&format!("quorate {command}")),
+            "{command} shows an example: {stdout}"
+        );
+    }
+    let (code, stdout, _) = run(&["run", "--help-config"]);
+    assert_eq!(code, 0);
+    for setting in quorate::settings::table::ALL {
+        assert!(stdout.contains(setting.name), "{}", setting.name);
+    }
+}
+
+#[test]
+fn a_wrong_property_file_is_a_usage_error_that_names_every_problem() {
+    let scratch = Scratch::new("wrong_file");
+    let file = scratch.write(
+        "bad.properties",
+        "node.id=one\nlog.dirs=/nowhere\nlisteners=CONTROLLER://:0\nvoters=1@a:1\n",
+    );
+    for command in [&["run", &file][..], &["format", "--config", &file]] {
+        let stderr = check_fails(command, USAGE, &[]);
+        assert_eq!(
+            stderr,
+            format!(
+                "error: {file} cannot be used\n  \
+                 line 1: node.id=one: must be a whole number from 0 to 2147483647\n  \
+                 line 4: voters=1@a:1: there is no such setting; `quorate run --help-config` lists them all\n  \
+                 missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093\n"
+            )
+        );
+    }
+    check_fails(&["run", "/no/such/file"], USAGE, &["/no/such/file cannot be read"]);
+}
+
+#[test]
+fn ids_are_kafkas_and_never_look_like_options() {
+    for _ in 0..20 {
+        let (code, stdout, _) = run(&["random-uuid"]);
+        let id = stdout.trim();
+        assert_eq!(code, 0);
+        assert!(id.parse::<quorate_base::Uuid>().is_ok() && !id.starts_with('-'), "{id}");
+    }
+}
+
+#[test]
+fn a_directory_is_formatted_once_for_one_node_of_one_cluster() {
+    let scratch = Scratch::new("format");
+    let (one, two) = (lone_node(&scratch, 1), lone_node(&scratch, 2));
+    check_fails(&["run", &one], FAILED, &["meta.properties", "quorate format"]);
+    let (code, stdout, stderr) = run(&["format", "-c", &one, "-t", "a-cluster-of-ours"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("formatted for node 1 of the cluster a-cluster-of-ours"), "{stdout}");
+    let meta = std::fs::read_to_string(scratch.0.join("data/meta.properties")).unwrap();
+
+    check_fails(
+        &["format", "-c", &one],
+        FAILED,
+        &["already formatted", "node 1 of the cluster a-cluster-of-ours"],
+    );
+    let (code, stdout, _) = run(&["format", "-c", &one, "--ignore-formatted"]);
+    assert_eq!((code, stdout.contains("already")), (0, true), "{stdout}");
+    let other = ["format", "-c", &one, "-t", "another", "--ignore-formatted"];
+    check_fails(&other, FAILED, &["cluster.id=a-cluster-of-ours", "another"]);
+    check_fails(
+        &["format", "-c", &two, "--ignore-formatted"],
+        FAILED,
+        &["node.id=1", "2 is configured"],
+    );
+    check_fails(&["run", &two], FAILED, &["node.id=1", "2 is configured"]);
+    assert_eq!(
+        std::fs::read_to_string(scratch.0.join("data/meta.properties")).unwrap(),
+        meta,
+        "nothing was changed"
+    );
+}
+
+#[test]
+fn two_processes_never_share_a_directory() {
+    let scratch = Scratch::new("lock");
+    let file = lone_node(&scratch, 1);
+    assert_eq!(run(&["format", "-c", &file]).0, 0);
+    let first = quorate(&["run", &file, "--until-stdin-closes"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = Process(first);
+    let mut log = BufReader::new(first.0.stderr.take().unwrap()).lines();
+    assert!(log.by_ref().any(|line| line.unwrap().contains("the node runs")));
+
+    let holder = format!("pid {}", first.0.id());
+    let lock = scratch.0.join("data").join(Path::new(".lock")).display().to_string();
+    check_fails(&["run", &file], FAILED, &[&lock, &holder]);
+    check_fails(&["format", "-c", &file], FAILED, &[&lock, &holder]);
+
+    drop(first.0.stdin.take());
+    assert_eq!(first.0.wait().unwrap().code(), Some(0), "a node ends with whoever started it");
+    assert!(log.any(|line| line.unwrap().contains("stopped")));
+}
+
+#[test]
+fn without_a_node_the_client_says_what_it_tried() {
+    // Bound and never listened to by anyone: a connection is refused as long as it is held.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = held.local_addr().unwrap();
+    drop(held);
+    let urls = format!("http://{address},http://{address}");
+    check_fails(
+        &["kv", "get", "k", "--http", &urls],
+        FAILED,
+        &["no node could serve", &urls[..urls.len() / 2], "quorate dev"],
+    );
+    check_fails(
+        &["quorum", "status", "--http", &urls],
+        FAILED,
+        &["none of these nodes answers", "QUORATE_HTTP"],
+    );
+}
