@@ -225,6 +225,50 @@ fn truncations_at_places_that_only_the_disk_knows() {
     cut_everywhere(0, &history);
 }
 
+/// Power fails again while recovery mends what the first failure left.
+#[test]
+fn a_crash_during_recovery() {
+    let history = [
+        Append(1, 1),
+        Append(1, 1),
+        Append(1, 2),
+        Append(1, 2),
+        Append(1, 3),
+        Append(1, 3),
+        Run,
+        Elect(4),
+        Truncate(3),
+        Append(3, 4),
+        Append(1, 4),
+        Run,
+    ];
+    let options = options(SEGMENT_BYTES, 0);
+    let mut again = 0;
+    for power in (0..2_000).step_by(7) {
+        POWER.set(Some(power));
+        let disk = formatted();
+        let (states, durable) = play(&disk, 0, &history);
+        disk.crash(&mut Rng::new(power));
+        for second in 0.. {
+            let disk = disk.fork();
+            disk.limit_power(Some(second));
+            let finished = quorate_log::recover(&mut disk.clone(), &options).is_ok();
+            if second % 3 == 0 {
+                disk.kill()
+            } else {
+                disk.crash(&mut Rng::new(second))
+            }
+            let state = found(&disk, &options);
+            assert!(states[durable..].contains(&state), "power {power}, then {second}");
+            if finished {
+                break;
+            }
+            again += 1;
+        }
+    }
+    assert!(again > 1_000, "{again} second crashes");
+}
+
 /// T32: a write or sync that fails once leaves no hole; after a restart the log goes on.
 #[test]
 fn a_call_that_fails_once_ends_the_store_and_loses_nothing_that_was_durable() {
