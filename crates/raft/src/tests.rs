@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod garbage;
+mod rules;
 mod world;
 
 use quorate_base::{Rng, Span};
