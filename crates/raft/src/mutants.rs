@@ -22,12 +22,14 @@ pub enum Mutant {
     ForgetParkedFetches,
     /// Reads are answered without proof of leadership [P46].
     ReadWithoutProof,
+    /// A leader shows itself, and serves records, before "leader: I" is durable [P44].
+    ShowLeadershipEarly,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 8] = [
+    pub const ALL: [Mutant; 9] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -36,6 +38,7 @@ impl Mutant {
         Mutant::CommitOldEpoch,
         Mutant::ForgetParkedFetches,
         Mutant::ReadWithoutProof,
+        Mutant::ShowLeadershipEarly,
     ];
 }
 

@@ -9,6 +9,7 @@
 use crate::effect::{Call, Complaint, Destination, Effect, Input, Loss, WriteId};
 use crate::epochs::Epochs;
 use crate::message::{BeginQuorumEpoch, ErrorKind, LeaderView, Request, Response};
+use crate::mutants::mutant;
 use crate::outbox::Outbox;
 use crate::peers::{Node, Peers, Question};
 use crate::role::{Role, Standing};
@@ -236,7 +237,7 @@ impl Quorum {
     }
 
     fn post(&mut self, needs: WriteId, effect: Effect, out: &mut Vec<Effect>) {
-        if self.writes.covers(needs) || crate::mutants::mutant!(self, ReplyBeforeDurable) {
+        if self.writes.covers(needs) || mutant!(self, ReplyBeforeDurable) {
             self.let_go(needs, effect, out);
         } else {
             self.outbox.hold(needs, effect);
@@ -246,7 +247,7 @@ impl Quorum {
     /// The release point: the only place where a message leaves [P43].
     fn let_go(&mut self, needs: WriteId, effect: Effect, out: &mut Vec<Effect>) {
         assert!(
-            self.writes.covers(needs) || crate::mutants::mutant!(self, ReplyBeforeDurable),
+            self.writes.covers(needs) || mutant!(self, ReplyBeforeDurable),
             "a message leaves before {needs:?} is durable: {effect:?}"
         );
         if let Effect::Send { call, .. } = &effect {
@@ -261,11 +262,12 @@ impl Quorum {
     /// it could lead the same epoch again after a crash, with other records under the same offsets [P44].
     pub(crate) fn shown(&self) -> WriteId {
         match &self.role {
-            Role::Leader(leader) => leader.election_write,
+            Role::Leader(leader) if !mutant!(self, ShowLeadershipEarly) => leader.election_write,
             Role::Unattached(_)
             | Role::Prospective(_)
             | Role::Candidate(_)
             | Role::Follower(_)
+            | Role::Leader(_)
             | Role::Resigned(_) => self.epoch_write,
         }
     }

@@ -82,7 +82,7 @@ fn every_mutant_is_caught() {
     for mutant in crate::Mutant::ALL {
         MUTANT.set(Some(mutant));
         let caught = std::panic::catch_unwind(|| quiet_run(3)).is_err()
-            || (0..1_000).any(|seed| std::panic::catch_unwind(|| faulty_run(seed)).is_err());
+            || (0..4_000).any(|seed| std::panic::catch_unwind(|| faulty_run(seed)).is_err());
         MUTANT.set(None);
         assert!(caught, "{mutant:?} goes unnoticed");
     }
