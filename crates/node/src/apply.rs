@@ -39,9 +39,10 @@ impl Applied {
         self.ready_at.get_or_insert(upto);
     }
 
-    /// The disk brought the next batches.
-    pub fn arrived(&mut self, records: Bytes) {
-        self.read = Some(records);
+    /// The disk brought the next batches; `None`: the log changed meanwhile, plan anew.
+    pub fn arrived(&mut self, records: Option<Bytes>) {
+        self.reading = records.is_some();
+        self.read = records;
     }
 
     /// Whether a turn could apply something.

@@ -8,7 +8,7 @@ use crate::handle::Error;
 use crate::inbound::Place;
 use crate::out::ClientId;
 use quorate_base::{Offset, Time};
-use quorate_machine::{Answer, Request};
+use quorate_machine::{Answer, Operation, Request};
 use quorate_raft::Token;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -100,9 +100,67 @@ pub(crate) struct Gathering {
     pub open: usize,
 }
 
+/// Writes that wait to be judged or passed on, in order, and how many bytes they have.
+#[derive(Default)]
+pub(crate) struct Waitlist {
+    writes: VecDeque<Write>,
+    bytes: u64,
+}
+
+impl Waitlist {
+    pub fn push_back(&mut self, write: Write) {
+        self.bytes += size(&write);
+        self.writes.push_back(write);
+    }
+
+    pub fn push_front(&mut self, write: Write) {
+        self.bytes += size(&write);
+        self.writes.push_front(write);
+    }
+
+    pub fn pop_front(&mut self) -> Option<Write> {
+        let write = self.writes.pop_front()?;
+        self.bytes -= size(&write);
+        Some(write)
+    }
+
+    /// Takes out those that `which` picks.
+    pub fn take(&mut self, mut which: impl FnMut(&Write) -> bool) -> Vec<Write> {
+        if !self.writes.iter().any(&mut which) {
+            return Vec::new();
+        }
+        let all = std::mem::take(&mut self.writes).into_iter();
+        let (taken, kept): (Vec<Write>, Vec<Write>) = all.partition(which);
+        self.writes = kept.into();
+        self.bytes = self.writes.iter().map(size).sum();
+        taken
+    }
+
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn size(write: &Write) -> u64 {
+    match &write.request.operation {
+        Operation::Write(body) => body.len() as u64,
+        Operation::OpenSession { .. } | Operation::RenewSession(_) | Operation::CloseSession(_) => {
+            0
+        }
+    }
+}
+
 /// All requests of clients that this node has not yet answered, but for those it passed on.
 pub(crate) struct Clients<Q> {
-    pub writes: VecDeque<Write>,
+    pub writes: Waitlist,
     pub reads: VecDeque<Read<Q>>,
     /// In the log, by offset.
     pub pending: VecDeque<Pending>,
@@ -117,7 +175,7 @@ pub(crate) struct Clients<Q> {
 impl<Q> Clients<Q> {
     pub fn new() -> Clients<Q> {
         Clients {
-            writes: VecDeque::new(),
+            writes: Waitlist::default(),
             reads: VecDeque::new(),
             pending: VecDeque::new(),
             unproved: BTreeMap::new(),

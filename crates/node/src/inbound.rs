@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 const UNANSWERED_MAX: usize = 1_024;
 /// At so many bytes of unanswered requests a connection is paused.
 const UNANSWERED_BYTES_MAX: usize = 16 << 20;
+/// At so many bytes of unanswered requests over all connections, each that sends more is paused.
+const ALL_BYTES_MAX: usize = 128 << 20;
 
 /// The place of one request among those of its connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,6 +30,20 @@ struct Accepted {
     paused: bool,
 }
 
+impl Accepted {
+    fn is_full(&self) -> bool {
+        self.slots.len() >= UNANSWERED_MAX || self.bytes >= UNANSWERED_BYTES_MAX
+    }
+
+    fn resume_if_room<R>(&mut self, conn: ConnId, out: &mut Vec<Out<R>>) {
+        let room = self.slots.len() < UNANSWERED_MAX / 2 && self.bytes < UNANSWERED_BYTES_MAX / 2;
+        if self.paused && room {
+            self.paused = false;
+            out.push(Out::Resume { conn });
+        }
+    }
+}
+
 struct Slot {
     bytes: usize,
     answer: Option<Frame>,
@@ -36,6 +52,10 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Inbound {
     conns: BTreeMap<ConnId, Accepted>,
+    /// Unanswered, over all connections.
+    bytes: usize,
+    /// Connections that were paused for the sake of all, not their own.
+    crowded: Vec<ConnId>,
 }
 
 impl Inbound {
@@ -45,10 +65,14 @@ impl Inbound {
         let place = Place { conn, number: accepted.first + accepted.slots.len() as u64 };
         accepted.slots.push_back(Slot { bytes, answer: None });
         accepted.bytes += bytes;
-        let full = accepted.slots.len() >= UNANSWERED_MAX || accepted.bytes >= UNANSWERED_BYTES_MAX;
-        if full && !accepted.paused {
+        self.bytes += bytes;
+        let crowded = self.bytes >= ALL_BYTES_MAX;
+        if (accepted.is_full() || crowded) && !accepted.paused {
             accepted.paused = true;
             out.push(Out::Pause { conn });
+            if crowded {
+                self.crowded.push(conn);
+            }
         }
         place
     }
@@ -69,19 +93,24 @@ impl Inbound {
         while let Some(slot) = accepted.slots.pop_front_if(|slot| slot.answer.is_some()) {
             accepted.first += 1;
             accepted.bytes -= slot.bytes;
+            self.bytes -= slot.bytes;
             out.extend(slot.answer.map(|frame| Out::Frame { conn: place.conn, frame }));
         }
-        let room =
-            accepted.slots.len() < UNANSWERED_MAX / 2 && accepted.bytes < UNANSWERED_BYTES_MAX / 2;
-        if accepted.paused && room {
-            accepted.paused = false;
-            out.push(Out::Resume { conn: place.conn });
+        accepted.resume_if_room(place.conn, out);
+        if self.bytes < ALL_BYTES_MAX / 2 {
+            for conn in std::mem::take(&mut self.crowded) {
+                if let Some(accepted) = self.conns.get_mut(&conn) {
+                    accepted.resume_if_room(conn, out);
+                }
+            }
         }
     }
 
     /// The connection is gone; what was asked on it is answered to nobody.
     pub fn forget(&mut self, conn: ConnId) {
-        self.conns.remove(&conn);
+        if let Some(accepted) = self.conns.remove(&conn) {
+            self.bytes -= accepted.bytes;
+        }
     }
 }
 
@@ -126,6 +155,24 @@ mod tests {
         }
         let resumed = out.iter().filter(|out| matches!(out, Out::Resume { .. })).count();
         assert_eq!(resumed, 1);
+    }
+
+    #[test]
+    fn all_connections_together_are_bounded_too() {
+        let (mut inbound, mut out) = (Inbound::default(), Vec::<Out<()>>::new());
+        let each = UNANSWERED_BYTES_MAX / 2 - 1;
+        let places: Vec<Place> =
+            (0..20).map(|conn| inbound.admit(ConnId(conn), each, &mut out)).collect();
+        // The one that fills the room up and all after it.
+        let crowd = 20 - ALL_BYTES_MAX / each;
+        let paused = out.iter().filter(|out| matches!(out, Out::Pause { .. })).count();
+        assert_eq!(paused, crowd);
+        out.clear();
+        for place in places {
+            inbound.answer(place, frame("a"), &mut out);
+        }
+        let resumed = out.iter().filter(|out| matches!(out, Out::Resume { .. })).count();
+        assert_eq!((resumed, inbound.bytes), (crowd, 0));
     }
 
     #[test]

@@ -121,22 +121,20 @@ impl<M: Machine> Replica<M> {
 
     /// What another node forwarded here is not forwarded again: one hop.
     pub(crate) fn refuse_forwarded(&mut self) {
-        let (mut writes, mut reads) = (Vec::new(), Vec::new());
-        self.clients.writes.retain(|write| match write.origin {
-            Origin::Forwarded { .. } => {
-                writes.push(write.origin);
-                false
-            }
-            Origin::Client(_) | Origin::Nobody => true,
-        });
-        self.clients.reads.retain(|read| match read.origin {
-            Origin::Forwarded { .. } => {
+        let forwarded = |origin: Origin| match origin {
+            Origin::Forwarded { .. } => true,
+            Origin::Client(_) | Origin::Nobody => false,
+        };
+        let writes = self.clients.writes.take(|write| forwarded(write.origin));
+        let writes = writes.into_iter().map(|write| write.origin);
+        let mut reads = Vec::new();
+        self.clients.reads.retain(|read| {
+            if forwarded(read.origin) {
                 reads.push(read.origin);
-                false
             }
-            Origin::Client(_) | Origin::Nobody => true,
+            !forwarded(read.origin)
         });
-        for origin in writes.into_iter().chain(reads) {
+        for origin in writes.chain(reads) {
             self.fail(origin, Failure::NotLeader);
         }
     }
@@ -325,16 +323,12 @@ impl<M: Machine> Replica<M> {
         let now = self.now;
         let late = |due: &Time| *due <= now;
         let (mut failed, mut reads_failed, mut slots) = (Vec::new(), Vec::new(), Vec::new());
-        self.clients.writes.retain_mut(|write| {
-            if !late(&write.due) {
-                return true;
-            }
+        for write in self.clients.writes.take(|write| late(&write.due)) {
             // An earlier attempt may be under way still.
             let failure = if write.attempts > 0 { Failure::Unknown } else { Failure::NotInTime };
             failed.push((write.origin, failure));
             slots.extend(write.slot);
-            false
-        });
+        }
         self.clients.reads.retain(|read| {
             !late(&read.due) || {
                 reads_failed.push(read.origin);

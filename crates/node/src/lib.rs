@@ -8,6 +8,7 @@ pub mod handle;
 pub mod status;
 
 mod apply;
+mod check;
 mod clients;
 mod fetched;
 mod flights;

@@ -6,11 +6,13 @@
 //! what became durable and what peers said, then the clients' requests as one batch, then answers.
 
 use crate::apply::Applied;
-use crate::clients::{Clients, Write};
+use crate::clients::{Clients, Origin, Write};
 use crate::fetched::FetchedRecords;
 use crate::forward::Forwarder;
+use crate::handle::Error;
 use crate::inbound::{Inbound, Place};
 use crate::leading::Leading;
+use crate::leading::WRITE_BYTES_MAX;
 use crate::links::{Class, Links, News, Peer, Question};
 use crate::out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
 use crate::status::RoleChange;
@@ -29,6 +31,8 @@ use tracing::{debug, error, info, warn};
 
 /// How often requests that ran out of time are looked for.
 const SWEEP: Span = Span::ms(25);
+/// At so many requests that wait to be judged or passed on, no more are taken in.
+const WAITING_MAX: usize = 8_192;
 /// How many changes of role are remembered for the status.
 const CHANGES: usize = 50;
 
@@ -99,7 +103,8 @@ pub struct Replica<M: Machine> {
     /// Records of fetch answers, until the core says what to do with them.
     fetched: BTreeMap<Call, FetchedRecords>,
     serves: Vec<Serve>,
-    cold: BTreeMap<ReadId, ColdUse>,
+    /// With the generation of the log that planned the read.
+    cold: BTreeMap<ReadId, (u64, ColdUse)>,
     next: u64,
     swept: Time,
     stopping: bool,
@@ -211,13 +216,31 @@ impl<M: Machine> Replica<M> {
         self.inputs.push_back(Input::Durable { upto });
     }
 
-    /// Records that were read from the disk: whole batches, checked.
-    pub fn on_read(&mut self, now: Time, id: ReadId, records: Bytes) {
+    /// A read from the disk is done: whole batches, checked, or why there are none.
+    pub fn on_read(&mut self, now: Time, id: ReadId, records: Result<Bytes, String>) {
         self.now = now;
-        match self.cold.remove(&id) {
-            Some(ColdUse::Apply) => self.applied.arrived(records),
-            Some(ColdUse::Serve { ticket, answer }) => self.fill(ticket, answer, vec![records]),
-            None => {}
+        let Some((generation, wanted)) = self.cold.remove(&id) else { return };
+        // The log was cut meanwhile: neither bytes nor errors of the old one say anything.
+        let stale = generation != self.log.generation();
+        match (wanted, records) {
+            (ColdUse::Apply, _) if stale => self.applied.arrived(None),
+            (ColdUse::Apply, Ok(records)) => self.applied.arrived(Some(records)),
+            (ColdUse::Apply, Err(why)) => {
+                self.out.push(Out::Fatal { why: format!("cannot read committed records: {why}") })
+            }
+            (ColdUse::Serve { ticket, answer }, Ok(records)) if !stale => {
+                self.fill(ticket, answer, vec![records])
+            }
+            (ColdUse::Serve { ticket, answer }, Ok(_)) => self.fill(ticket, answer, Vec::new()),
+            (ColdUse::Serve { ticket, answer }, Err(why)) => {
+                if !stale {
+                    error!(
+                        why,
+                        "records that a replica asked for cannot be read: the disk or the file is damaged"
+                    );
+                }
+                self.fill(ticket, answer, Vec::new());
+            }
         }
     }
 
@@ -230,20 +253,21 @@ impl<M: Machine> Replica<M> {
         patience: Span,
     ) {
         self.now = now;
-        let origin = crate::clients::Origin::Client(client);
-        self.clients.writes.push_back(Write {
-            origin,
-            request,
-            due: now + patience,
-            attempts: 0,
-            slot: None,
-        });
+        if let quorate_machine::Operation::Write(body) = &request.operation
+            && body.len() > WRITE_BYTES_MAX
+        {
+            let answer = Err(Error::TooLarge { bytes: body.len(), max: WRITE_BYTES_MAX });
+            self.out.push(Out::Answer { client, answer });
+            return;
+        }
+        let (origin, due) = (Origin::Client(client), now + patience);
+        self.clients.writes.push_back(Write { origin, request, due, attempts: 0, slot: None });
     }
 
     /// A caller in this process asks the state, and must see all that was acknowledged before.
     pub fn read(&mut self, now: Time, client: ClientId, query: M::Query, patience: Span) {
         self.now = now;
-        let origin = crate::clients::Origin::Client(client);
+        let origin = Origin::Client(client);
         self.clients.reads.push_back(crate::clients::Read {
             origin,
             query: Some(query),
@@ -254,6 +278,13 @@ impl<M: Machine> Replica<M> {
     /// The applied state's reply, and its end; whatever the leader has by now.
     pub fn read_local(&self, query: &M::Query) -> (M::Reply, Offset) {
         (self.machine.query(query), self.applied.upto)
+    }
+
+    /// Whether more requests of this process are to be taken in; those that wait have enough bytes or number.
+    pub fn has_room(&self) -> bool {
+        let (waiting, bytes) =
+            (self.clients.writes.len() + self.clients.reads.len(), self.clients.writes.bytes());
+        waiting < WAITING_MAX && bytes < self.settings.uncommitted_max_bytes
     }
 
     /// Give up leadership if this is the current epoch.
@@ -368,7 +399,13 @@ impl<M: Machine> Replica<M> {
             }
             quorate_raft::Write::Truncate { end } => {
                 warn!(from = %self.log.end(), to = %end, "the log's tail was never committed and is cut off");
-                self.log.truncate(end)
+                let job = self.log.truncate(end);
+                let cut = self.log.end();
+                assert!(
+                    cut == end,
+                    "the leader ends an epoch at {end}, inside a batch that begins at {cut}"
+                );
+                job
             }
             quorate_raft::Write::Append { base, end, epoch, source } => {
                 let bytes = match source {
@@ -510,7 +547,7 @@ impl<M: Machine> Replica<M> {
                 Read::Nothing => self.fill(ticket, answer, Vec::new()),
                 Read::Cold(read) => {
                     let id = ReadId(self.number());
-                    self.cold.insert(id, ColdUse::Serve { ticket, answer });
+                    self.cold.insert(id, (read.generation, ColdUse::Serve { ticket, answer }));
                     self.out.push(Out::Read { id, read });
                 }
             }
@@ -646,7 +683,7 @@ impl<M: Machine> Replica<M> {
 
     pub(crate) fn read_cold_for_apply(&mut self, read: quorate_log::ColdRead) {
         let id = ReadId(self.number());
-        self.cold.insert(id, ColdUse::Apply);
+        self.cold.insert(id, (read.generation, ColdUse::Apply));
         self.push(Out::Read { id, read });
     }
 

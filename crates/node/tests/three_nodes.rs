@@ -24,7 +24,8 @@ struct Running {
 
 fn config(id: u32, root: &PathBuf, ports: &[u16]) -> Config {
     let at = |port| HostPort { host: "127.0.0.1".into(), port };
-    let voters = (1..).zip(ports).map(|(id, port)| Voter { id: ReplicaId(id), at: at(*port) }).collect();
+    let voters =
+        (1..).zip(ports).map(|(id, port)| Voter { id: ReplicaId(id), at: at(*port) }).collect();
     let bind = at(ports[id as usize - 1]);
     Config::new(Some(ReplicaId(id)), root.join(id.to_string()), voters, bind)
 }
@@ -43,7 +44,8 @@ fn run(config: Config) -> Running {
 }
 
 async fn put(handle: &Handle<Store>, key: &str, value: &str) -> Outcome {
-    let write = Write::Put { key: key.as_bytes(), value: value.as_bytes(), condition: Condition::Always };
+    let write =
+        Write::Put { key: key.as_bytes(), value: value.as_bytes(), condition: Condition::Always };
     match handle.write(Request::write(write.encode().unwrap()), PATIENCE).await.unwrap() {
         Answer::Done(bytes) => Outcome::decode(&bytes).unwrap(),
         other => panic!("{other:?}"),
@@ -77,8 +79,10 @@ async fn leader(nodes: &[Running]) -> usize {
 fn any_node_takes_requests_and_a_lost_leader_is_replaced() {
     let root = std::env::temp_dir().join(format!("quorate-three-nodes-{}", std::process::id()));
     // Freed again before the nodes bind them; nothing else on a test machine takes them meanwhile.
-    let held: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let ports: Vec<u16> = held.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+    let held: Vec<_> =
+        (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let ports: Vec<u16> =
+        held.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
     drop(held);
     for id in 1..=3 {
         let config = config(id, &root, &ports);
@@ -98,7 +102,10 @@ fn any_node_takes_requests_and_a_lost_leader_is_replaced() {
         }
         for node in &nodes {
             for index in 0..3 {
-                assert_eq!(get(&node.handle, &format!("key-{index}")).await.as_deref(), Some(&b"value"[..]));
+                assert_eq!(
+                    get(&node.handle, &format!("key-{index}")).await.as_deref(),
+                    Some(&b"value"[..])
+                );
             }
         }
         let lost = nodes.remove(first);

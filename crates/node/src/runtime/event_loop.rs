@@ -135,7 +135,7 @@ impl<M: Machine> Node<M> {
             for event in events.drain(..) {
                 self.happened(event)?;
             }
-            while asks.len() < ASKS_PER_TURN {
+            while asks.len() < ASKS_PER_TURN && self.replica.has_room() {
                 match self.asks.try_recv() {
                     Ok(ask) => asks.push(ask),
                     Err(_) => break,
@@ -175,7 +175,7 @@ impl<M: Machine> Node<M> {
         tokio::select! {
             biased;
             () = self.inbox.filled() => {}
-            ask = self.asks.recv() => asks.extend(ask),
+            ask = self.asks.recv(), if self.replica.has_room() => asks.extend(ask),
             accepted = self.listener.accept() => match accepted {
                 Ok((stream, _)) => self.inbox.put(Event::Accepted(stream)),
                 Err(error) => {
@@ -228,8 +228,7 @@ impl<M: Machine> Node<M> {
                 }
             }
             Event::Durable(upto) => self.replica.on_durable(now, upto),
-            Event::Read(id, Ok(records)) => self.replica.on_read(now, id, records),
-            Event::Read(_, Err(why)) => return Err(Fatal(format!("cannot read the log: {why}"))),
+            Event::Read(id, records) => self.replica.on_read(now, id, records),
             Event::DiskFailed(why) => {
                 return Err(Fatal(format!(
                     "{why}; what is on the disk now is unknown, so the node stops: find the cause (a full disk, a broken one), then start it again"

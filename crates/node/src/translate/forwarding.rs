@@ -14,6 +14,7 @@
 use super::inbound::Refused;
 use super::wire_id;
 use crate::clients::{Failure, Gathering, Settled};
+use crate::leading::WRITE_BYTES_MAX;
 use crate::replica::Asked;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use quorate_base::{Epoch, Offset, ReplicaId, Span};
@@ -105,6 +106,7 @@ fn passed(operation: wire::Operation) -> Option<Passed> {
     let session = u64::try_from(operation.session).ok().map(|offset| SessionId(Offset(offset)));
     let request = match operation.kind {
         OperationKind::ReadOffset => return Some(Passed::ReadOffset),
+        OperationKind::Write if operation.body.len() > WRITE_BYTES_MAX => return None,
         OperationKind::Write => {
             let stamp = match session {
                 Some(session) => Some(Stamp {
