@@ -1,0 +1,162 @@
+//! What must hold between replicas and between a replica and its disk, whatever happens.
+//!
+//! Each law is stated over what nodes showed and what their disks hold, never over a core's own books: a core
+//! that lies to itself is caught here.
+
+use super::node::{Node, Picture, Record};
+use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey};
+use quorate_raft::*;
+use std::collections::BTreeMap;
+
+pub struct Laws {
+    voters: Vec<ReplicaId>,
+    /// Whom the nodes hold for the leader of each epoch.
+    leaders: BTreeMap<Epoch, ReplicaId>,
+    /// Each vote that was told.
+    votes: BTreeMap<(ReplicaId, Epoch), ReplicaKey>,
+    /// All that any replica ever took for committed.
+    pub committed: Vec<Record>,
+    /// What was committed when each read came.
+    reads: BTreeMap<Token, Offset>,
+    /// Off when peers lie on purpose: then only what a node owes to itself and its disk must hold.
+    pub peers_are_honest: bool,
+}
+
+impl Laws {
+    pub fn new(voters: Vec<ReplicaId>) -> Laws {
+        Laws {
+            voters,
+            leaders: BTreeMap::new(),
+            votes: BTreeMap::new(),
+            committed: Vec::new(),
+            reads: BTreeMap::new(),
+            peers_are_honest: true,
+        }
+    }
+
+    /// After a step of node `id`.
+    pub fn hold(&mut self, id: ReplicaId, before: Picture, nodes: &BTreeMap<ReplicaId, Node>) {
+        let node = &nodes[&id];
+        let after = node.picture();
+        assert_eq!(after.end.0, node.log.len() as u64, "the log of {id} follows its core");
+        let view = node.quorum.as_ref().expect("it runs").view();
+        assert_eq!(view.epochs, node.epochs(), "the epochs of {id} follow its log");
+        assert!(
+            after.durable.0 <= node.durable_log.len() as u64 || !node.queue.is_empty(),
+            "{id} holds {} for durable, the disk {}",
+            after.durable,
+            node.durable_log.len()
+        );
+        let durable = after.durable.0 as usize;
+        assert!(
+            node.durable_log.get(..durable) == Some(&node.log[..durable]),
+            "{id} holds {durable} for durable, the disk has something else"
+        );
+        assert!(after.epoch >= before.epoch, "the epoch of {id} falls");
+        if let (Some(was), Some(is)) = (before.high_watermark, after.high_watermark) {
+            let led = before.role != RoleName::Leader && after.role == RoleName::Leader;
+            assert!(is >= was || led, "the high watermark of {id} falls from {was} to {is}");
+        }
+        if self.peers_are_honest {
+            self.one_leader_per_epoch(id, after);
+            self.committed_is_durable_on_a_majority(id, after, nodes);
+        }
+    }
+
+    /// Nobody disagrees on who leads an epoch.
+    fn one_leader_per_epoch(&mut self, id: ReplicaId, after: Picture) {
+        if let Some(leader) = after.leader {
+            let first = *self.leaders.entry(after.epoch).or_insert(leader);
+            let epoch = after.epoch;
+            assert_eq!(first, leader, "{id} holds {leader} for the leader of epoch {epoch}");
+        }
+    }
+
+    /// What a high watermark covers is what every other covers, and a majority holds it.
+    fn committed_is_durable_on_a_majority(
+        &mut self,
+        id: ReplicaId,
+        after: Picture,
+        nodes: &BTreeMap<ReplicaId, Node>,
+    ) {
+        let upto = after.high_watermark.unwrap_or_default().0 as usize;
+        let log = &nodes[&id].log[..upto];
+        let both = upto.min(self.committed.len());
+        assert_eq!(log[..both], self.committed[..both], "committed records of {id} changed");
+        if upto > both {
+            let holds = |voter: &&ReplicaId| nodes[voter].durable_log.get(..upto) == Some(log);
+            let holders = self.voters.iter().filter(holds).count();
+            let enough = self.voters.len() / 2 + 1;
+            assert!(holders >= enough, "{id} takes {upto} for committed, {holders} hold it");
+            self.committed = log.to_vec();
+        }
+    }
+
+    /// No question leaves before what it promises survives a crash.
+    pub fn may_ask(&self, node: &Node, body: &Request) {
+        let (id, disk) = (node.id, &node.durable_election);
+        let epoch = match body {
+            Request::Vote(vote) => {
+                if !vote.pre_vote {
+                    let own = disk.voted.is_some_and(|voted| voted.id == id);
+                    assert!(own, "{id} stands without its own vote on disk");
+                    let end = node.durable_log.len() as u64;
+                    assert!(vote.last.offset.0 <= end, "{id} stands with a log not on disk");
+                }
+                vote.epoch
+            }
+            Request::BeginQuorumEpoch(begin) => {
+                assert_eq!(disk.leader, Some(id), "{id} says it leads, its disk does not");
+                begin.epoch
+            }
+            Request::EndQuorumEpoch(end) => end.epoch,
+            Request::Fetch(fetch) => {
+                let acknowledged = fetch.from.offset.0 as usize;
+                let counts = fetch.replica.is_some();
+                assert!(
+                    !counts || node.durable_log.get(..acknowledged) == Some(&node.log[..]),
+                    "{id} acknowledges {acknowledged}, its disk holds {}",
+                    node.durable_log.len()
+                );
+                fetch.epoch
+            }
+        };
+        assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
+    }
+
+    /// No answer either. `asked` is the question, if it was one for a vote.
+    pub fn may_answer(&mut self, node: &Node, asked: Option<&Vote>, body: &Response) {
+        let (id, disk) = (node.id, &node.durable_election);
+        let view = match body {
+            Response::Vote(answer) => &answer.view,
+            Response::BeginQuorumEpoch(view) | Response::EndQuorumEpoch(view) => view,
+            Response::Fetch(answer) => &answer.view,
+        };
+        let epoch = view.epoch;
+        assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
+        let served = matches!(body, Response::Fetch(_)) && view.error == ErrorKind::None;
+        assert!(!served || disk.leader == Some(id), "{id} serves a fetch, its disk says no leader");
+        if let (Response::Vote(answer), Some(asked)) = (body, asked)
+            && answer.granted
+            && !asked.pre_vote
+        {
+            let kept = disk.epoch > epoch || disk.voted.is_some_and(|v| v.names(asked.candidate));
+            assert!(kept, "{id} votes for {}, its disk for {:?}", asked.candidate, disk.voted);
+            let first = *self.votes.entry((id, epoch)).or_insert(asked.candidate);
+            assert_eq!(first, asked.candidate, "{id} votes twice in epoch {epoch}");
+        }
+    }
+
+    pub fn read_asked(&mut self, token: Token) {
+        self.reads.insert(token, Offset(self.committed.len() as u64));
+    }
+
+    /// A read sees all that was committed when it came.
+    pub fn read_answered(&mut self, token: Token, offset: Offset) {
+        let known = self.reads.remove(&token).expect("a read is answered once");
+        assert!(
+            offset >= known || !self.peers_are_honest,
+            "a read at {offset} misses what was committed at {known}"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! One node of the cluster: a core, the log of marks that its writes make, and the disk that may be held.
+//!
+//! What the core wrote is there at once; what is durable follows write by write. A crash leaves the durable.
+
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
+use quorate_raft::*;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What lies at an offset. The nonce tells apart what two leaders wrote, and one batch from the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    pub epoch: Epoch,
+    pub nonce: u64,
+}
+
+/// A write on its way to the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Disk {
+    Election(ElectionState),
+    Append { base: Offset, records: Vec<Record> },
+    Truncate(Offset),
+}
+
+pub struct Node {
+    pub id: ReplicaId,
+    pub quorum: Option<Quorum>,
+    /// Counts restarts: what was meant for an earlier life is not delivered.
+    pub life: u64,
+    /// How far its clock is ahead of the others.
+    pub ahead: Span,
+    pub log: Vec<Record>,
+    pub durable_log: Vec<Record>,
+    pub durable_election: ElectionState,
+    pub queue: VecDeque<(WriteId, Disk)>,
+    pub held: bool,
+    /// The records of the answer that is being delivered.
+    pub answers: BTreeMap<Call, Vec<Record>>,
+    /// What the core told to be committed in this life.
+    pub told: Offset,
+}
+
+/// What can be seen of a node from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Picture {
+    pub role: RoleName,
+    pub epoch: Epoch,
+    pub leader: Option<ReplicaId>,
+    pub voted: Option<ReplicaKey>,
+    pub high_watermark: Option<Offset>,
+    pub end: Offset,
+    pub durable: Offset,
+    pub last_epoch: Epoch,
+    pub told: Offset,
+    pub parked: usize,
+    pub reads: usize,
+}
+
+impl Picture {
+    /// What only a change of role changes. A vote that is added in place is none.
+    pub fn entered(&self) -> (RoleName, Epoch) {
+        let role = match self.role {
+            RoleName::UnattachedVoted => RoleName::Unattached,
+            RoleName::ProspectiveVoted => RoleName::Prospective,
+            RoleName::Unattached
+            | RoleName::Prospective
+            | RoleName::Candidate
+            | RoleName::Leader
+            | RoleName::Follower
+            | RoleName::Observer
+            | RoleName::Resigned => self.role,
+        };
+        (role, self.epoch)
+    }
+}
+
+impl Node {
+    pub fn new(id: ReplicaId) -> Node {
+        Node {
+            id,
+            quorum: None,
+            life: 1,
+            ahead: Span::ZERO,
+            log: Vec::new(),
+            durable_log: Vec::new(),
+            durable_election: ElectionState::default(),
+            queue: VecDeque::new(),
+            held: false,
+            answers: BTreeMap::new(),
+            told: Offset::ZERO,
+        }
+    }
+
+    /// Gives it files: each of `ends` closes what an epoch left in the log. Equal logs hold equal records.
+    pub fn format(&mut self, ends: &[OffsetEpoch], election: ElectionState) {
+        self.durable_election = election;
+        self.durable_log.clear();
+        for end in ends {
+            while (self.durable_log.len() as u64) < end.offset.0 {
+                self.durable_log.push(Record { epoch: end.epoch, nonce: 0 });
+            }
+        }
+    }
+
+    pub fn reread(&mut self) {
+        self.log = self.durable_log.clone();
+        self.queue.clear();
+        self.answers.clear();
+        self.told = Offset::ZERO;
+    }
+
+    /// What start-up finds.
+    pub fn recovered(&self) -> Recovered {
+        Recovered {
+            election: self.durable_election.clone(),
+            start: Offset::ZERO,
+            end: Offset(self.log.len() as u64),
+            epochs: self.epochs(),
+        }
+    }
+
+    /// The epoch table by definition.
+    pub fn epochs(&self) -> Vec<(Epoch, Offset)> {
+        let mut epochs: Vec<(Epoch, Offset)> = Vec::new();
+        for (offset, record) in self.log.iter().enumerate() {
+            if epochs.last().is_none_or(|last| last.0 != record.epoch) {
+                epochs.push((record.epoch, Offset(offset as u64)));
+            }
+        }
+        epochs
+    }
+
+    pub fn picture(&self) -> Picture {
+        let Some(quorum) = &self.quorum else { panic!("node {} does not run", self.id) };
+        let view = quorum.view();
+        Picture {
+            role: view.role,
+            epoch: view.epoch,
+            leader: view.leader,
+            voted: view.voted,
+            high_watermark: view.high_watermark,
+            end: view.end,
+            durable: view.durable,
+            last_epoch: view.last_epoch,
+            told: self.told,
+            parked: view.parked,
+            reads: view.reads,
+        }
+    }
+
+    pub fn write(&mut self, id: WriteId, write: &Write, nonce: u64) {
+        let end = Offset(self.log.len() as u64);
+        let disk = match write {
+            Write::Election(state) => Disk::Election(state.clone()),
+            Write::Append { base, end: upto, epoch, source } => {
+                assert_eq!(*base, end, "an append of node {} leaves a gap", self.id);
+                let records = match source {
+                    Source::Proposed(_) | Source::Control(_) => {
+                        (base.0..upto.0).map(|_| Record { epoch: *epoch, nonce }).collect()
+                    }
+                    Source::Fetched(call) => {
+                        let fetched = self.answers.get(call).expect("the answer being delivered");
+                        fetched[..(upto.0 - base.0) as usize].to_vec()
+                    }
+                };
+                self.log.extend(&records);
+                assert_eq!(upto.0, self.log.len() as u64);
+                Disk::Append { base: *base, records }
+            }
+            Write::Truncate { end: cut } => {
+                assert!(*cut < end, "node {} truncates {end} to {cut}", self.id);
+                self.log.truncate(cut.0 as usize);
+                Disk::Truncate(*cut)
+            }
+        };
+        self.queue.push_back((id, disk));
+    }
+
+    /// Fills a fetch answer from the log, as the log is now.
+    pub fn fill(&self, body: &mut Response) -> Vec<Record> {
+        let Response::Fetch(answer) = body else { return Vec::new() };
+        let Fetched::Range { start, end, .. } = answer.fetched else { return Vec::new() };
+        let records = self.log[start.0 as usize..end.0 as usize].to_vec();
+        answer.fetched = Fetched::Batches(batches(start, &records));
+        records
+    }
+
+    /// Makes the first write durable.
+    pub fn sync_one(&mut self) -> Option<(WriteId, Disk)> {
+        let (id, disk) = self.queue.pop_front()?;
+        match &disk {
+            Disk::Election(state) => self.durable_election = state.clone(),
+            Disk::Append { records, .. } => self.durable_log.extend(records),
+            Disk::Truncate(end) => self.durable_log.truncate(end.0 as usize),
+        }
+        Some((id, disk))
+    }
+
+    /// Makes all durable, unless the disk is held or there is nothing.
+    pub fn sync_free(&mut self) -> Option<WriteId> {
+        let mut last = None;
+        while !self.held
+            && let Some((id, _)) = self.sync_one()
+        {
+            last = Some(id);
+        }
+        last
+    }
+}
+
+/// The batches that hold these records.
+pub fn batches(base: Offset, records: &[Record]) -> Vec<BatchMark> {
+    let mut marks: Vec<BatchMark> = Vec::new();
+    for (at, record) in records.iter().enumerate() {
+        let offset = base + at as u64;
+        let joins = at > 0 && records[at - 1] == *record;
+        match marks.last_mut() {
+            Some(mark) if joins => mark.last = offset,
+            Some(_) | None => marks.push(BatchMark {
+                base: offset,
+                last: offset,
+                epoch: record.epoch,
+                control: false,
+            }),
+        }
+    }
+    marks
+}

@@ -1,0 +1,224 @@
+//! Reads a script and runs it: blocks of commands, and below each `---` the lines that they bring about.
+//!
+//! `docs/TESTING.md` and `README.md` beside the scripts list the commands. Here one command is one arm of
+//! [`Script::command`]; what a line looks like is `narrate.rs`'s.
+
+mod narrate;
+mod raw;
+mod words;
+
+use crate::cluster::{Cluster, Shape};
+use narrate::Narrator;
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span};
+use quorate_raft::*;
+use std::collections::BTreeMap;
+use words::Words;
+
+/// The text of the script with the lines that it brings about now. `shape` is what `cluster` fills in.
+pub fn run(text: &str, shape: Shape) -> String {
+    let mut script =
+        Script { cluster: None, shape, narrator: Narrator::default(), reads: BTreeMap::new() };
+    let (mut printed, mut expectation) = (String::new(), false);
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines().chain([""]) {
+        match line {
+            "---" => {
+                printed += "---\n";
+                for line in lines.drain(..) {
+                    printed = printed + &line + "\n";
+                }
+                expectation = true;
+            }
+            "" => {
+                assert!(lines.is_empty(), "a block without `---`: {lines:?}");
+                printed += "\n";
+                expectation = false;
+            }
+            _ if expectation => {}
+            command => {
+                printed = printed + command + "\n";
+                if !command.starts_with('#') {
+                    lines.extend(script.command(command));
+                }
+            }
+        }
+    }
+    printed.truncate(printed.trim_end().len());
+    printed + "\n"
+}
+
+struct Script {
+    cluster: Option<Cluster>,
+    shape: Shape,
+    narrator: Narrator,
+    /// Tokens of reads and appends, for their names.
+    reads: BTreeMap<Token, String>,
+}
+
+impl Script {
+    fn command(&mut self, line: &str) -> Vec<String> {
+        let mut words = Words::of(line);
+        let verb = words.word();
+        if verb == "cluster" {
+            self.cluster(&mut words);
+            words.end();
+            return Vec::new();
+        }
+        let Some(cluster) = &mut self.cluster else {
+            panic!("a script begins with `cluster`: {line}")
+        };
+        let mut lines = Vec::new();
+        match verb {
+            "open" => lines = open(cluster, &mut words),
+            "deliver" => match words.maybe_link() {
+                Some(link) => while cluster.deliver(|flight| (flight.from, flight.to) == link) {},
+                None => cluster.settle(),
+            },
+            "isolate" => cluster.isolate(words.id()),
+            "cut" => drop(cluster.cuts.insert(words.link())),
+            "heal" => cluster.cuts.clear(),
+            "drop" => {
+                let link = words.link();
+                cluster.network.retain(|flight| (flight.from, flight.to) != link);
+            }
+            "lose" => {
+                let (from, to) = words.link();
+                cluster.lose(from, to, loss(words.word()));
+            }
+            "wait" => {
+                let until = cluster.now + words.span();
+                while cluster.wake(until) {}
+            }
+            "run" => {
+                let until = cluster.now + words.span();
+                cluster.settle();
+                while cluster.wake(until) {
+                    cluster.settle();
+                }
+            }
+            "elect" => {
+                self.narrator.compact = true;
+                cluster.elect(words.id());
+            }
+            "append" => {
+                let (id, records) = (words.id(), words.number("records").unwrap_or(1) as u32);
+                let epoch = words.epoch("epoch").unwrap_or(cluster.picture(id).epoch);
+                let token = self.narrator.name("append", cluster.serial());
+                cluster.step(id, Input::Propose { token, epoch, records });
+            }
+            "read" => {
+                let token = self.narrator.name("read", cluster.serial());
+                cluster.step(words.id(), Input::Read { token });
+            }
+            "resign" => {
+                let id = words.id();
+                let epoch = words.epoch("epoch").unwrap_or(cluster.picture(id).epoch);
+                cluster.step(id, Input::Resign { epoch });
+            }
+            "shutdown" => {
+                let id = words.id();
+                let until = cluster.time(id) + Span::ms(words.number("within").unwrap_or(5_000));
+                cluster.step(id, Input::Shutdown { until });
+            }
+            "hold" => cluster.node(words.disk()).held = true,
+            "release" => cluster.release(words.disk()),
+            "sync" => {
+                let (id, writes) = (words.disk(), words.number("writes").unwrap_or(1));
+                cluster.sync(id, writes as usize);
+            }
+            "crash" => cluster.crash(words.id()),
+            "restart" => {
+                let id = words.id();
+                cluster.open(id).expect("the files fit together");
+                lines = vec![narrate::status(id, &cluster.picture(id))];
+                cluster.events.remove(0);
+            }
+            "status" => {
+                let id = words.id();
+                lines = vec![narrate::status(id, &cluster.picture(id))];
+            }
+            "progress" => lines = narrate::progress(cluster, words.id()),
+            "flying" => lines = narrate::flying(cluster, &self.narrator),
+            "peer" => {
+                let (at, id) = words.arrow();
+                let no = |word: Option<&str>| word == Some("no");
+                let pre_vote = !no(words.option("prevote"));
+                let speaks = Features { pre_vote, rounds: !no(words.option("rounds")) };
+                cluster.step(at, Input::Peer { id, speaks });
+            }
+            "vote" | "prevote" | "begin" | "end" | "fetch" => {
+                let (to, from) = words.arrow();
+                let body = raw::request(cluster, verb, to, from, &mut words);
+                self.narrator.asked(to, from, &body);
+                cluster.ask(to, from, body);
+            }
+            "answer" => {
+                let (to, from) = words.arrow();
+                let (body, records) = raw::answer(cluster, to, from, &mut words);
+                cluster.forge(to, from, body, records);
+            }
+            other => panic!("no such command: {other}"),
+        }
+        words.end();
+        for event in std::mem::take(&mut cluster.events) {
+            self.narrator.tell(&event, &mut lines);
+        }
+        self.narrator.compact = false;
+        lines
+    }
+
+    fn cluster(&mut self, words: &mut Words<'_>) {
+        let mut shape = self.shape.clone();
+        shape.voters = words.numbers("voters");
+        shape.observers = words.numbers("observers");
+        shape.nameless = words.numbers("nameless");
+        shape.old = words.numbers("old");
+        shape.bootstrap = words.numbers("bootstrap");
+        shape.directories = words.option("directories") == Some("yes");
+        shape.endpoints = words.number("endpoints").unwrap_or(0) as usize;
+        self.narrator = Narrator::default();
+        self.narrator.details = words.option("show") == Some("details");
+        let mut cluster = Cluster::new(shape, 1);
+        if let Some(leader) = words.number("leader") {
+            let epoch = Epoch(words.number("epoch").expect("an epoch") as u32);
+            let end = Offset(words.number("end").expect("an end"));
+            cluster.start(ReplicaId(leader as u32), OffsetEpoch::new(end, epoch));
+        }
+        self.cluster = Some(cluster);
+        self.reads.clear();
+    }
+}
+
+/// Starts nodes from files that the script describes.
+fn open(cluster: &mut Cluster, words: &mut Words<'_>) -> Vec<String> {
+    let ids = words.ids();
+    let ends = words.ends("log");
+    let election = ElectionState {
+        epoch: words.epoch("epoch").unwrap_or_default(),
+        leader: words.number("leader").map(|id| ReplicaId(id as u32)),
+        voted: words.key("voted"),
+    };
+    let mut lines = Vec::new();
+    for id in ids {
+        cluster.node(id).format(&ends, election.clone());
+        match cluster.open(id) {
+            Ok(()) => {
+                lines.push(narrate::status(id, &cluster.picture(id)));
+                // What the first step did to the role is in the status.
+                cluster.events.clear();
+            }
+            Err(error) => lines.push(format!("{id} does not open: {error}")),
+        }
+    }
+    lines
+}
+
+fn loss(word: &str) -> Loss {
+    match word {
+        "refused" => Loss::Refused,
+        "closed" => Loss::Closed,
+        "timeout" => Loss::TimedOut,
+        "dropped" => Loss::Dropped,
+        other => panic!("no such loss: {other}"),
+    }
+}
