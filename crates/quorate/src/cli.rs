@@ -75,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Kv(args) => kv::kv(args),
         Command::Quorum(args) => quorum::quorum(args),
-        Command::RandomUuid => format::random_uuid().map(|id| out::line(&id.to_string())),
+        Command::RandomUuid => random_uuid().map(|id| out::line(&id.to_string())),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -88,6 +88,11 @@ pub(crate) fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// A random id in Kafka's form.
+pub(crate) fn random_uuid() -> Outcome<quorate::Uuid> {
+    quorate::random_uuid().or_else(|error| failed(error.to_string()))
 }
 
 /// A runtime for a command that talks to nodes.

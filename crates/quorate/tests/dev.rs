@@ -116,7 +116,10 @@ fn a_quorum_loses_its_leader_and_goes_on_and_its_data_stays() {
     wait_for("the killed node's return", || {
         (http(dev.url(killed), "GET", "/readyz", "")?.0 == 200).then_some(())
     });
-    assert_eq!(dev.get(killed, "/v1/kv/after?consistency=local"), (200, "the kill".into()));
+    wait_for("the killed node to catch up", || {
+        let answer = http(dev.url(killed), "GET", "/v1/kv/after?consistency=local", "")?;
+        (answer == (200, "the kill".into())).then_some(())
+    });
 
     let urls: Vec<&str> = (1..=3).map(|id| dev.url(id)).collect();
     let urls = urls.join(",");

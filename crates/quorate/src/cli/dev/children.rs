@@ -7,8 +7,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a node may hand over before it is killed.
-const PATIENCE: Duration = Duration::from_secs(12);
+/// How long a node may take to stop before it is killed. Short: all stop, so the leader has nobody to hand
+/// over to and would wait in vain, and a killed node keeps every acknowledged write.
+const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(20);
 
 /// A node's process.

@@ -3,8 +3,7 @@
 //! The file [`MARKER`] says that dev made the directory. Without it nothing in a directory is ever
 //! written or removed; with it only what it names.
 
-use super::super::format::{format_directory, random_uuid};
-use super::super::{Outcome, failed, run};
+use super::super::{Outcome, failed, random_uuid, run};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::TcpListener;
@@ -122,7 +121,8 @@ impl Layout {
                 return failed(format!("{} cannot be written: {error}", file.display()));
             }
             let settings = run::settings(&file, &[])?;
-            format_directory(&settings.config, Some(&self.memory.cluster))?;
+            let formatted = quorate::format(&settings.config, Some(&self.memory.cluster));
+            formatted.or_else(|error| failed(error.to_string()))?;
         }
         Ok(())
     }
