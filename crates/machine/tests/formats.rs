@@ -1,4 +1,4 @@
-//! The hex examples of the kv formats page are what this crate writes, and it reads them back.
+//! The hex examples of the kv part of docs/FORMATS.md are what this crate writes, and it reads them back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use quorate_base::{Offset, Span};
 use quorate_machine::kv::{Condition, Invalid, Outcome, Write};
 use quorate_machine::{Answer, Kv, Request, SessionId, Sessioned, Stamp};
 
-const PAGE: &str = include_str!("../../../docs/formats-kv.md");
+const PAGE: &str = include_str!("../../../docs/FORMATS.md");
 
 /// The lines of the page's examples without spaces and names.
 fn examples() -> Vec<String> {
