@@ -16,6 +16,7 @@ mod forward;
 mod inbound;
 mod leading;
 mod links;
+mod once;
 mod out;
 mod replica;
 pub mod runtime;

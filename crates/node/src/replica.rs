@@ -14,6 +14,7 @@ use crate::inbound::{Inbound, Place};
 use crate::leading::Leading;
 use crate::leading::WRITE_BYTES_MAX;
 use crate::links::{Class, Links, News, Peer, Question};
+use crate::once::Once;
 use crate::out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
 use crate::status::RoleChange;
 use crate::translate::{self, Names, Refusal, Refused};
@@ -107,6 +108,7 @@ pub struct Replica<M: Machine> {
     cold: BTreeMap<ReadId, (u64, ColdUse)>,
     next: u64,
     swept: Time,
+    once: Once,
     stopping: bool,
     out: Vec<Out<M::Reply>>,
 }
@@ -149,6 +151,7 @@ impl<M: Machine> Replica<M> {
             cold: BTreeMap::new(),
             next: 0,
             swept: now,
+            once: Once::default(),
             stopping: false,
             out: Vec::new(),
         }
@@ -384,7 +387,9 @@ impl<M: Machine> Replica<M> {
             Effect::Commit { upto } => self.applied.committed(upto),
             Effect::Lead { epoch, leader } => self.led_by(epoch, leader),
             Effect::Complain { what } => {
-                error!(?what, "a peer broke the protocol; nothing of it was taken")
+                if self.once.say(self.now, &format!("{what:?}")) {
+                    error!(%what, "a peer broke the protocol; nothing of it was taken");
+                }
             }
             Effect::Stopped => self.out.push(Out::Stopped),
         }
@@ -491,12 +496,15 @@ impl<M: Machine> Replica<M> {
             Ok(()) => {}
             Err(Refused::Close(why)) => self.drop_conn(conn, &why),
             Err(Refused::Answer(refusal)) => {
-                if let Refusal::Cluster(theirs) = &refusal {
+                if let Refusal::Cluster(theirs) = &refusal
+                    && self.once.say(self.now, theirs)
+                {
+                    let ours = &self.settings.names.cluster;
                     warn!(
-                        ?conn,
-                        ours = self.settings.names.cluster,
+                        ours,
                         theirs,
-                        "a node of another cluster asked and was refused: its configuration names one of our addresses"
+                        "a node of another cluster asked and is refused with INCONSISTENT_CLUSTER_ID: \
+                         one of our addresses stands in its configuration"
                     );
                 }
                 let view = self.leader_view();
@@ -622,7 +630,9 @@ impl<M: Machine> Replica<M> {
                         self.fetched.remove(&call);
                     }
                     Err(why) => {
-                        warn!(?peer, why, "an answer made no sense and was dropped");
+                        if self.once.say(self.now, &format!("{peer:?} {why}")) {
+                            warn!(?peer, why, "an answer was of no use and is dropped");
+                        }
                         self.links.reject(link, &why, &mut self.news, &mut self.out);
                         self.inputs.push_back(Input::Lost { call, how: Loss::Dropped });
                     }

@@ -14,6 +14,7 @@
 //! | start | first offset of the log |
 
 mod check;
+mod complaint;
 mod config;
 mod effect;
 mod election;

@@ -1,0 +1,76 @@
+//! What a human is told when a peer breaks the protocol: what happened, what it means, what to do.
+//!
+//! In each case the message was refused and nothing of it was taken.
+
+use crate::effect::Complaint;
+use std::fmt;
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Complaint::TwoLeaders { epoch, known, told } => write!(
+                f,
+                "nodes {known} and {told} are both named as leader of epoch {epoch}: a node has lost its \
+                 quorum-state file or two share an id; stop the one that was restored or copied last"
+            ),
+            Complaint::NamedAsLeader { epoch } => write!(
+                f,
+                "this node is named as leader of epoch {epoch}, in which it does not lead: another node has \
+                 its id, or this directory is an older copy; look for a second node with this node.id"
+            ),
+            Complaint::SharesOurId { id } => write!(
+                f,
+                "another node has this node's id {id}: two nodes of one id cannot be told apart; stop one \
+                 and give it its own node.id"
+            ),
+            Complaint::WrongVoterKey { id } => write!(
+                f,
+                "node {id} says that it is not the voter that was asked: its directory id is not the one in \
+                 the voter set; its disk was replaced, or its address belongs to another node"
+            ),
+            Complaint::ChangedVote { id, epoch } => write!(
+                f,
+                "node {id} answered twice and differently to the vote of epoch {epoch}: it has lost what it \
+                 stored; check its disk and that no second node has its id"
+            ),
+            Complaint::DivergedBelowCommitted { cut, committed } => write!(
+                f,
+                "the leader's log lacks records that are committed: following it would cut this log to \
+                 {cut}, below {committed}. A majority of the voters has lost data; keep this directory, it \
+                 may hold the only copy"
+            ),
+            Complaint::DivergedNowhere { told, ours } => write!(
+                f,
+                "the leader says that the logs part at {told}, and this log ends at {ours} all the same: \
+                 the two disagree on the epochs of the log; compare their leader-epoch-checkpoint files"
+            ),
+            Complaint::RecordGap { end, base } => write!(
+                f,
+                "the leader sent records from offset {base} where this log ends at {end}; they are asked \
+                 for again"
+            ),
+            Complaint::EpochFell { last, next } => write!(
+                f,
+                "the leader sent records of epoch {next} behind records of epoch {last}: its log is damaged"
+            ),
+            Complaint::HighWatermarkFell { known, told } => write!(
+                f,
+                "the leader says that {told} is committed where {known} was committed before: it has lost \
+                 data or shares its id with another node"
+            ),
+            Complaint::CalledInvalid => f.write_str(
+                "the peer calls our request invalid (INVALID_REQUEST): the two do not agree on the protocol; \
+                 compare their versions and the name and id of the topic",
+            ),
+            Complaint::Snapshot { id } => write!(
+                f,
+                "the leader has trimmed its log and asks this node to start from the snapshot {id}, which \
+                 this version cannot"
+            ),
+            Complaint::Malformed => f.write_str(
+                "the peer's answer does not fit the question or has a field out of range: compare its version \
+                 with this node's",
+            ),
+        }
+    }
+}
