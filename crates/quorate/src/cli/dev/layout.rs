@@ -4,10 +4,14 @@
 //! written or removed; with it only what it names.
 
 use super::super::{Outcome, failed, random_uuid, run};
+use quorate::FormatError;
+use quorate::settings::Settings;
+use quorate_log::{Lock, LockError, OsDisk};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where `dev` keeps its nodes unless told otherwise.
 pub(crate) const DIRECTORY: &str = "quorate-dev";
@@ -15,6 +19,9 @@ const MARKER: &str = "quorate-dev.json";
 /// The first ports tried; below the range that systems take for outgoing connections.
 const HTTP_PORT: u16 = 7_101;
 const RAFT_PORT: u16 = 7_201;
+/// How long nodes of a dev that was killed may take to end.
+const ORPHAN_TIME: Duration = Duration::from_secs(15);
+const ORPHAN_TICK: Duration = Duration::from_millis(50);
 /// How many lines of a log are shown when its node has died.
 const TAIL_LINES: usize = 8;
 
@@ -38,6 +45,8 @@ struct Ports {
 pub(crate) struct Layout {
     root: PathBuf,
     memory: Memory,
+    /// One dev a directory.
+    _lock: Lock,
 }
 
 /// One node's place in it.
@@ -56,10 +65,10 @@ impl Layout {
         };
         fs::create_dir_all(root).or_else(io)?;
         let root = fs::canonicalize(root).or_else(|error| io(error).map(|()| PathBuf::new()))?;
+        // Before the lock, which writes: a directory that is not ours stays as it is.
+        remembered(&root)?;
+        let lock = OsDisk::lock(&root, "quorate dev").or_else(|error| failed(error.to_string()))?;
         let mut memory = remembered(&root)?;
-        if let Some(memory) = &memory {
-            refuse_taken(memory)?;
-        }
         if fresh && let Some(memory) = memory.take() {
             forget(&root, &memory)?;
         }
@@ -75,7 +84,8 @@ impl Layout {
             }
             None => make(&root, nodes)?,
         };
-        let layout = Layout { root, memory };
+        let layout = Layout { root, memory, _lock: lock };
+        wait_for_ports(&layout.memory)?;
         layout.write_settings()?;
         Ok(layout)
     }
@@ -121,8 +131,7 @@ impl Layout {
                 return failed(format!("{} cannot be written: {error}", file.display()));
             }
             let settings = run::settings(&file, &[])?;
-            let formatted = quorate::format(&settings.config, Some(&self.memory.cluster));
-            formatted.or_else(|error| failed(error.to_string()))?;
+            format(&settings, &self.memory.cluster)?;
         }
         Ok(())
     }
@@ -174,7 +183,7 @@ fn remembered(root: &Path) -> Outcome<Option<Memory>> {
         Ok(_) => {
             failed(format!("{} is in no form known here; choose another --dir", marker.display()))
         }
-        Err(_) if fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none()) => Ok(None),
+        Err(_) if is_empty(root) => Ok(None),
         Err(_) => failed(format!(
             "{} was not made by `quorate dev` (it has no {MARKER}) and is not empty; nothing was touched. Choose \
              another --dir.",
@@ -183,14 +192,25 @@ fn remembered(root: &Path) -> Outcome<Option<Memory>> {
     }
 }
 
-/// Another dev may run here, or a stranger may have taken a port meanwhile.
-fn refuse_taken(memory: &Memory) -> Outcome {
+/// Empty but for what a dev leaves that came no further.
+fn is_empty(root: &Path) -> bool {
+    let ours = |entry: std::io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            [".lock", ".gitignore"].iter().any(|name| entry.file_name() == *name)
+        })
+    };
+    fs::read_dir(root).is_ok_and(|mut entries| entries.all(ours))
+}
+
+/// Nodes whose dev was killed need a moment to notice and to stop.
+fn wait_for_ports(memory: &Memory) -> Outcome {
     for ports in &memory.nodes {
         for port in [ports.http, ports.raft] {
-            if TcpListener::bind(("127.0.0.1", port)).is_err() {
+            let free = || TcpListener::bind(("127.0.0.1", port)).ok();
+            if wait_for(free).is_none() {
                 return failed(format!(
-                    "port {port} of node {} is in use: does another `quorate dev` run in this directory? Stop it, \
-                     or choose another --dir",
+                    "port {port} of node {} is in use by another process: end that, or start anew at other \
+                     ports with --fresh or another --dir",
                     ports.id
                 ));
             }
@@ -199,8 +219,51 @@ fn refuse_taken(memory: &Memory) -> Outcome {
     Ok(())
 }
 
+/// Tries until it works or time is up.
+fn wait_for<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + ORPHAN_TIME;
+    loop {
+        let found = attempt();
+        if found.is_some() || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::sleep(ORPHAN_TICK);
+    }
+}
+
+/// Formats a node's directory; an orphan may still hold it.
+fn format(settings: &Settings, cluster: &str) -> Outcome {
+    let mut held = None;
+    let formatted = wait_for(|| match quorate::format(&settings.config, Some(cluster)) {
+        Err(FormatError::Lock(error @ LockError::Held { .. })) => {
+            held = Some(error.to_string());
+            None
+        }
+        ended => Some(ended),
+    });
+    match formatted {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) => failed(error.to_string()),
+        None => failed(held.unwrap_or_default()),
+    }
+}
+
 /// Removes what the marker names, the marker first: half removed is then not half known.
 fn forget(root: &Path, memory: &Memory) -> Outcome {
+    let mut held = Vec::new();
+    for ports in &memory.nodes {
+        let data = node_directory(root, ports.id).join("data");
+        match wait_for(|| OsDisk::lock(&data, "quorate dev --fresh").ok()) {
+            Some(lock) => held.push(lock),
+            None => {
+                return failed(format!(
+                    "node {} still runs and uses {}: end it",
+                    ports.id,
+                    data.display()
+                ));
+            }
+        }
+    }
     let mut gone = fs::remove_file(root.join(MARKER));
     for ports in &memory.nodes {
         gone = gone.and_then(|()| fs::remove_dir_all(node_directory(root, ports.id)));
