@@ -146,6 +146,7 @@ fn a_quorum_loses_its_leader_and_goes_on_and_its_data_stays() {
     assert_eq!(dev.get(1, "/v1/kv/after").0, 404, "fresh is empty");
     dev.put(1, "kept", "by the orphans");
     dev.process.0.kill().unwrap();
+    dev.process.0.wait().unwrap();
     let dev = Dev::start(&directory, &[]);
     assert_eq!(dev.get(2, "/v1/kv/kept"), (200, "by the orphans".into()));
     dev.interrupt();
