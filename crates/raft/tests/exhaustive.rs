@@ -1,5 +1,6 @@
-//! Small worlds looked at whole: every vote request to every role, every set of fetch offsets of up to five
-//! voters. What is expected is written down here from raft-rules 2.5 to 2.7, not taken from the crate.
+//! Small worlds looked at whole: every vote request to every role, every set of fetch offsets of up
+//! to five voters. What is expected is written down here from docs/PROTOCOL.md, not taken from the
+//! crate.
 #![allow(clippy::unwrap_used)]
 
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid};
@@ -186,7 +187,7 @@ impl Start {
     }
 }
 
-/// raft-rules 2.5 and 2.6: the error and, without one, whether the vote is given.
+/// [P14] to [P17]: the error and, without one, whether the vote is given.
 fn judge(start: Start, quorum: &Quorum, vote: &Vote) -> (ErrorKind, bool) {
     let own = if matches!(start, ObserverUnattached | ObserverFollower) { key(4) } else { key(1) };
     let at = quorum.view();
@@ -351,8 +352,8 @@ fn check_high_watermark(voters: u32, ends: &[u64], durable: bool) {
         quorum.step(now, input, &mut effects);
         quorum.check();
     }
-    // By definition: the largest offset above the epoch's start that a majority holds. The first record was
-    // durable here before the two that were proposed.
+    // By definition: the largest offset above the epoch's start that a majority holds. The first
+    // record was durable here before the two that were proposed.
     let own = if durable { 9 } else { 7 };
     let held = |offset: &u64| {
         ends.iter().chain([&own]).filter(|end| *end >= offset).count() * 2 > voters as usize

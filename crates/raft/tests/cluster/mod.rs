@@ -379,7 +379,9 @@ impl Cluster {
     /// Puts an answer of our making in the place of the real one.
     pub fn forge(&mut self, to: ReplicaId, from: ReplicaId, body: Response, records: Vec<Record>) {
         let calls = self.open_calls(to, from);
-        let call = *calls.last().unwrap_or_else(|| panic!("{to} asks {from} nothing"));
+        let call = *calls
+            .last()
+            .unwrap_or_else(|| panic!("{to} asks {from} nothing, but {:?}", self.calls));
         self.forget(to, call);
         let message = Message::Answer(body.clone());
         self.events.push(Event::Delivered { from, to, message, late: false });
@@ -513,7 +515,6 @@ impl Cluster {
         self.settle();
         let picture = self.picture(leader);
         assert_eq!((picture.epoch, picture.end), (last.epoch, last.offset), "a working cluster");
-        self.events.clear();
     }
 }
 

@@ -69,7 +69,7 @@ impl Script {
         };
         let mut lines = Vec::new();
         match verb {
-            "open" => lines = open(cluster, &mut words),
+            "open" => lines = open(cluster, &self.narrator, &mut words),
             "deliver" => match words.maybe_link() {
                 Some(link) => while cluster.deliver(|flight| (flight.from, flight.to) == link) {},
                 None => cluster.settle(),
@@ -90,6 +90,7 @@ impl Script {
                 while cluster.wake(until) {}
             }
             "run" => {
+                self.narrator.folding = true;
                 let until = cluster.now + words.span();
                 cluster.settle();
                 while cluster.wake(until) {
@@ -130,8 +131,7 @@ impl Script {
             "restart" => {
                 let id = words.id();
                 cluster.open(id).expect("the files fit together");
-                lines = vec![narrate::status(id, &cluster.picture(id))];
-                cluster.events.remove(0);
+                lines = self.narrator.start(id, cluster);
             }
             "status" => {
                 let id = words.id();
@@ -163,7 +163,7 @@ impl Script {
         for event in std::mem::take(&mut cluster.events) {
             self.narrator.tell(&event, &mut lines);
         }
-        self.narrator.compact = false;
+        self.narrator.end_of_command();
         lines
     }
 
@@ -179,10 +179,15 @@ impl Script {
         self.narrator = Narrator::default();
         self.narrator.details = words.option("show") == Some("details");
         let mut cluster = Cluster::new(shape, 1);
+        // Scripts that put words into voters' mouths.
+        cluster.laws.peers_are_honest = words.option("peers") != Some("forged");
         if let Some(leader) = words.number("leader") {
             let epoch = Epoch(words.number("epoch").expect("an epoch") as u32);
             let end = Offset(words.number("end").expect("an end"));
             cluster.start(ReplicaId(leader as u32), OffsetEpoch::new(end, epoch));
+            for event in std::mem::take(&mut cluster.events) {
+                self.narrator.tell(&event, &mut Vec::new());
+            }
         }
         self.cluster = Some(cluster);
         self.reads.clear();
@@ -190,7 +195,7 @@ impl Script {
 }
 
 /// Starts nodes from files that the script describes.
-fn open(cluster: &mut Cluster, words: &mut Words<'_>) -> Vec<String> {
+fn open(cluster: &mut Cluster, narrator: &Narrator, words: &mut Words<'_>) -> Vec<String> {
     let ids = words.ids();
     let ends = words.ends("log");
     let election = ElectionState {
@@ -202,11 +207,7 @@ fn open(cluster: &mut Cluster, words: &mut Words<'_>) -> Vec<String> {
     for id in ids {
         cluster.node(id).format(&ends, election.clone());
         match cluster.open(id) {
-            Ok(()) => {
-                lines.push(narrate::status(id, &cluster.picture(id)));
-                // What the first step did to the role is in the status.
-                cluster.events.clear();
-            }
+            Ok(()) => lines.extend(narrator.start(id, cluster)),
             Err(error) => lines.push(format!("{id} does not open: {error}")),
         }
     }

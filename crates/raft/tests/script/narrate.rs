@@ -6,12 +6,15 @@
 use crate::cluster::{Cluster, Disk, Event, Message, Picture};
 use quorate_base::{Offset, ReplicaId};
 use quorate_raft::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct Narrator {
     /// Inside `elect`: only what leads to the election.
     pub compact: bool,
+    /// Inside `run`: what is said again and again is told once between two changes of state.
+    pub folding: bool,
+    said: BTreeSet<String>,
     /// Fetches with all their fields.
     pub details: bool,
     tokens: BTreeMap<Token, String>,
@@ -30,6 +33,11 @@ impl Narrator {
         Token(serial)
     }
 
+    pub fn end_of_command(&mut self) {
+        (self.compact, self.folding) = (false, false);
+        self.said.clear();
+    }
+
     pub fn asked(&mut self, to: ReplicaId, from: ReplicaId, body: &Request) {
         if let Request::Fetch(fetch) = body {
             self.fetched_from.insert((from, to), fetch.from.offset);
@@ -40,13 +48,16 @@ impl Narrator {
         match event {
             Event::Delivered { from, to, message: Message::Ask(body), .. } => {
                 self.asked(*to, *from, body);
+                let line = format!("{from} -> {to} {}", self.question(body));
                 if !self.compact {
-                    lines.push(format!("{from} -> {to} {}", self.question(body)));
+                    self.say(line, lines);
                 }
             }
             Event::Delivered { from, to, message: Message::Answer(body), late } => {
                 let late = if *late { " (late)" } else { "" };
-                lines.extend(self.answer(*from, *to, body).map(|line| line + late));
+                if let Some(line) = self.answer(*from, *to, body) {
+                    self.say(line + late, lines);
+                }
             }
             Event::Told { from, to, body } => match self.answer(*from, *to, body) {
                 Some(line) => lines.push(line),
@@ -61,8 +72,29 @@ impl Narrator {
                 Disk::Truncate(end) => format!("{at} synced truncate {end}"),
             }),
             Event::Step { at, before, after, effects } => {
+                let told = lines.len();
                 self.step(*at, before, after, effects, lines);
+                if lines.len() > told {
+                    self.said.clear();
+                }
             }
+        }
+    }
+
+    /// A node has started: what it is now, and what it told with its first step.
+    pub fn start(&self, id: ReplicaId, cluster: &mut Cluster) -> Vec<String> {
+        let mut lines = vec![status(id, &cluster.picture(id))];
+        for event in std::mem::take(&mut cluster.events) {
+            if let Event::Step { at, effects, .. } = event {
+                lines.extend(effects.iter().filter_map(|effect| self.notice(at, effect)));
+            }
+        }
+        lines
+    }
+
+    fn say(&mut self, line: String, lines: &mut Vec<String>) {
+        if !self.folding || self.said.insert(line.clone()) {
+            lines.push(line);
         }
     }
 
