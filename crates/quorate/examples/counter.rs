@@ -1,6 +1,8 @@
-//! A machine of one's own on three nodes in one process: a counter that loses its leader and goes on.
+//! A machine of one's own on three nodes in one process: a counter that loses its leader and goes
+//! on.
 //!
-//! Run it with `cargo run --example counter`. The machine comes first; what it takes to run it follows.
+//! Run it with `cargo run --example counter`. The machine comes first; what it takes to run it
+//! follows.
 
 use quorate::{
     Answer, Batch, Config, Consistency, Corrupt, Embedded, Epoch, Error, HostPort, Image, Machine,

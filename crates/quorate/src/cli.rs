@@ -1,7 +1,7 @@
 //! The command line: which commands there are, and what their end means to a shell.
 //!
-//! Exit codes: 0 done, 1 failed, 2 used wrongly. A command returns what went wrong as a [`Failure`]; only
-//! `out` prints.
+//! Exit codes: 0 done, 1 failed, 2 used wrongly. A command returns what went wrong as a
+//! [`Failure`]; only `out` prints.
 
 mod client;
 mod dev;

@@ -1,7 +1,7 @@
 //! A node inside a process that does other things too.
 //!
-//! The node has a thread with an event loop to itself; everyone else holds a [`Handle`], which works
-//! from any thread and any async runtime.
+//! The node has a thread with an event loop to itself; everyone else holds a [`Handle`], which
+//! works from any thread and any async runtime.
 
 use quorate_machine::Machine;
 use quorate_node::config::Config;
@@ -51,8 +51,8 @@ where
     M::Query: Send,
     M::Reply: Send,
 {
-    /// Starts the node of a formatted directory on a thread of its own; `machine` is empty. Returns once
-    /// the node listens, which is before it knows a leader: the first requests may wait.
+    /// Starts the node of a formatted directory on a thread of its own; `machine` is empty. Returns
+    /// once the node listens, which is before it knows a leader: the first requests may wait.
     ///
     /// # Errors
     /// Why the node does not start.

@@ -1,8 +1,9 @@
 //! HTTP/1.1 in front of one node's kv store: listens, guards against bad clients, hands on.
 //!
-//! Everything a client can do wrong ends here or in `route`: heads and bodies that never end are cut
-//! off by time, bodies too large before they are read, connections too many wait to be taken. Runs on
-//! the node's own thread, so nothing here may block. What the paths mean is the work of the parts.
+//! Everything a client can do wrong ends here or in `route`: heads and bodies that never end are
+//! cut off by time, bodies too large before they are read, connections too many wait to be taken.
+//! Runs on the node's own thread, so nothing here may block. What the paths mean is the work of the
+//! parts.
 
 mod health;
 mod key_value;

@@ -1,9 +1,10 @@
 //! A replicated log and state machine in your process: Kafka's metadata quorum, in Rust.
 //!
-//! Three steps to a service that survives the loss of machines: implement [`Machine`], give each node a
-//! [`Config`] and a formatted directory, start it with [`Embedded::start`]. Any node takes any request;
-//! a write that was answered is on the disks of a majority. Wrap the machine in [`Sessioned`] and
-//! requests that were sent twice are applied once. `examples/counter.rs` is a whole one.
+//! Three steps to a service that survives the loss of machines: implement [`Machine`], give each
+//! node a [`Config`] and a formatted directory, start it with [`Embedded::start`]. Any node takes
+//! any request; a write that was answered is on the disks of a majority. Wrap the machine in
+//! [`Sessioned`] and requests that were sent twice are applied once. `examples/counter.rs` is a
+//! whole one.
 //!
 //! ```no_run
 //! use quorate::{Config, Consistency, Embedded, HostPort, Kv, ReplicaId, Request, Span, Voter, kv};
@@ -19,15 +20,15 @@
 //! let put = kv::Write::Put { key: b"greeting", value: b"hello", condition: Default::default() };
 //! node.handle().write(Request::write(put.encode()?), Span::ms(5_000)).await?;
 //!
-//! let get = kv::Query::Get { key: "greeting".into() };
-//! let (reply, version) = node.handle().read(get, Consistency::Linearizable, Span::ms(5_000)).await?;
+//! let (get, fresh) = (kv::Query::Get { key: "greeting".into() }, Consistency::Linearizable);
+//! let (reply, version) = node.handle().read(get, fresh, Span::ms(5_000)).await?;
 //! println!("{reply:?} at {version}");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The binary `quorate` is this crate too: [`properties`] and [`settings`] read Kafka's files, [`http`]
-//! serves the [`Kv`] machine.
+//! The binary `quorate` is this crate too: [`properties`] and [`settings`] read Kafka's files,
+//! [`http`] serves the [`Kv`] machine.
 
 mod embedded;
 mod format;

@@ -1,8 +1,8 @@
 //! Java's property files, the form of Kafka's `server.properties`.
 //!
-//! Knows the form and nothing of what the keys mean. Every entry keeps the line that it starts on, so
-//! that whoever reads the values can say where a wrong one stands. One difference to Java: the text is
-//! UTF-8, not Latin-1.
+//! Knows the form and nothing of what the keys mean. Every entry keeps the line that it starts on,
+//! so that whoever reads the values can say where a wrong one stands. One difference to Java: the
+//! text is UTF-8, not Latin-1.
 
 use std::fmt;
 use std::iter::Peekable;

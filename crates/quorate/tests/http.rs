@@ -1,7 +1,7 @@
 //! HTTP against the real machine behind a replica that commits everything at once.
 //!
-//! No consensus here: what is tested is what a client sees. The requests are bytes on a socket, so that
-//! broken ones can be sent too.
+//! No consensus here: what is tested is what a client sees. The requests are bytes on a socket, so
+//! that broken ones can be sent too.
 
 #![allow(clippy::unwrap_used)]
 

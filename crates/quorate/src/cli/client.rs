@@ -1,7 +1,7 @@
 //! The command line's HTTP client: several nodes, the first that can serve.
 //!
-//! Goes on to the next node only where nothing can have happened: no connection, or a 503. A write whose
-//! connection broke is never sent again.
+//! Goes on to the next node only where nothing can have happened: no connection, or a 503. A write
+//! whose connection broke is never sent again.
 
 use super::{Failure, Outcome, dev, failed};
 use bytes::Bytes;

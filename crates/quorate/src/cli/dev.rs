@@ -1,7 +1,7 @@
 //! `quorate dev`: a whole quorum on this machine, each node a process of its own.
 //!
-//! Starts, watches and stops its own children, by their ids, and nothing else. The directory remembers
-//! ports and ids; [`layout`] knows its files, [`children`] the processes.
+//! Starts, watches and stops its own children, by their ids, and nothing else. The directory
+//! remembers ports and ids; [`layout`] knows its files, [`children`] the processes.
 
 mod children;
 mod layout;
@@ -26,15 +26,16 @@ const START_TIME: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(50);
 /// Between a node's death and its return: long enough to see the others go on without it.
 const RETURN_AFTER: Duration = Duration::from_secs(1);
-/// A node that dies sooner than this after its start has a reason that starting again will not cure.
+/// A node that dies sooner than this after its start has a reason that starting again will not
+/// cure.
 const TOO_SOON: Duration = Duration::from_secs(5);
 /// So many times in a row it is tried all the same.
 const TRIES: u32 = 3;
 
 /// Run a quorum on this machine, from nothing
 ///
-/// Picks free ports, formats and starts the nodes, and prints how to talk to them. Ctrl-c stops them; the data
-/// stays for the next time. A node that dies is started again.
+/// Picks free ports, formats and starts the nodes, and prints how to talk to them. Ctrl-c stops
+/// them; the data stays for the next time. A node that dies is started again.
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
@@ -214,10 +215,11 @@ fn watch(node: &mut Node) -> Outcome {
 }
 
 fn print_json(layout: &Layout, nodes: &[Node]) {
-    let nodes: Vec<_> = nodes
-        .iter()
-        .map(|node| json!({ "node": node.place.id, "pid": node.pid(), "http": node.place.url(), "log": node.place.log_file() }))
-        .collect();
+    let node_json = |node: &Node| {
+        let (place, pid) = (&node.place, node.pid());
+        json!({ "node": place.id, "pid": pid, "http": place.url(), "log": place.log_file() })
+    };
+    let nodes: Vec<_> = nodes.iter().map(node_json).collect();
     out::json(&json!({ "cluster": layout.cluster(), "directory": layout.root(), "nodes": nodes }));
 }
 

@@ -1,4 +1,5 @@
-//! The only place that prints: facts to stdout, everything else to stderr, colours only to terminals.
+//! The only place that prints: facts to stdout, everything else to stderr, colours only to
+//! terminals.
 
 #![allow(clippy::print_stderr)]
 

@@ -1,7 +1,8 @@
 //! `quorate quorum`: who leads, who lags, from the status pages of the nodes.
 //!
-//! Words and columns are those of Kafka's own quorum tool where it has them. What only the leader knows
-//! is taken from the node that leads in the highest epoch; if none of those asked leads, that is said.
+//! Words and columns are those of Kafka's own quorum tool where it has them. What only the leader
+//! knows is taken from the node that leads in the highest epoch; if none of those asked leads, that
+//! is said.
 
 use super::client::{Ask, Nodes, Url, ask_one};
 use super::{Outcome, block_on, failed, out};
@@ -84,7 +85,8 @@ pub(crate) async fn ask_status(url: &Url) -> Result<Status, String> {
     }
 }
 
-/// The node that knows most: the leader of the highest epoch, else whoever has seen the highest epoch.
+/// The node that knows most: the leader of the highest epoch, else whoever has seen the highest
+/// epoch.
 fn best(asked: &[Asked]) -> Option<&Status> {
     let known = asked.iter().filter_map(|asked| asked.said.as_ref().ok());
     known.max_by_key(|status| (leads(status), status.epoch))

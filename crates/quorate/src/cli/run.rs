@@ -1,7 +1,8 @@
 //! `quorate run`: one node, from a property file to the end of its process.
 //!
-//! One thread and one event loop for the replica, its peers and HTTP. Ends on SIGINT or SIGTERM, which
-//! hand over leadership first; a second one ends it at once, as safe as a crash and as slow to recover.
+//! One thread and one event loop for the replica, its peers and HTTP. Ends on SIGINT or SIGTERM,
+//! which hand over leadership first; a second one ends it at once, as safe as a crash and as slow
+//! to recover.
 
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
@@ -23,8 +24,8 @@ const HANDOVER: Duration = Duration::from_secs(10);
 
 /// Run a node
 ///
-/// The file is Kafka's server.properties: the same names, forms and defaults. Settings that Kafka knows and
-/// Quorate does not use are ignored with a note; names that nobody knows are an error.
+/// The file is Kafka's server.properties: the same names, forms and defaults. Settings that Kafka
+/// knows and Quorate does not use are ignored with a note; names that nobody knows are an error.
 #[derive(Parser)]
 #[command(after_help = "\
 A file for the first of three nodes:

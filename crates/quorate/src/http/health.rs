@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz` and `/status`: what load balancers and people ask.
 //!
-//! Ready is a fact that the replica states of itself, never a guess from here: it knows a leader and a
-//! high watermark, and has applied what was committed when it started.
+//! Ready is a fact that the replica states of itself, never a guess from here: it knows a leader
+//! and a high watermark, and has applied what was committed when it started.
 
 use super::Store;
 use super::reply::{Refusal, Reply, json, text};

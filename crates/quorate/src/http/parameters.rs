@@ -1,7 +1,7 @@
 //! What a request says beside its body: the key in its path, the query string, the headers.
 //!
-//! Strict: a parameter that the path does not know, and a header given twice, are errors, since what
-//! is silently dropped may have been a condition.
+//! Strict: a parameter that the path does not know, and a header given twice, are errors, since
+//! what is silently dropped may have been a condition.
 
 use super::reply::Refusal;
 use hyper::HeaderMap;

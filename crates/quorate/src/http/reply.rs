@@ -1,7 +1,8 @@
 //! Answers: their JSON, and which status stands for which outcome.
 //!
 //! Every refusal has one form: `error` is a word for programs, `message` a sentence for people,
-//! `field` names the part of the request that is wrong, `current` the version that stood in the way.
+//! `field` names the part of the request that is wrong, `current` the version that stood in the
+//! way.
 
 use bytes::Bytes;
 use http_body_util::Full;

@@ -1,7 +1,7 @@
 //! Every setting that Quorate reads, once: name, form, default and a line that explains it.
 //!
-//! `quorate run --help-config` prints this table and `settings` reads files by it, so a setting that
-//! is not here does not exist. Names and defaults are Kafka's; our own begin with `quorate.`.
+//! `quorate run --help-config` prints this table and `settings` reads files by it, so a setting
+//! that is not here does not exist. Names and defaults are Kafka's; our own begin with `quorate.`.
 
 use std::fmt;
 

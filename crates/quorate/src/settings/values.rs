@@ -1,7 +1,7 @@
 //! The file's values by form: reads one setting at a time, collects what is wrong, goes on.
 //!
-//! After a wrong value the reader hands out a stand-in, so that one pass finds every problem; what it
-//! handed out is used only when there was none.
+//! After a wrong value the reader hands out a stand-in, so that one pass finds every problem; what
+//! it handed out is used only when there was none.
 
 use super::table::{Form, Setting};
 use super::{Origin, Problem};

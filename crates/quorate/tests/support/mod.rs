@@ -1,4 +1,5 @@
-//! What the tests of the binary share: a directory of their own, commands, HTTP, and waiting for facts.
+//! What the tests of the binary share: a directory of their own, commands, HTTP, and waiting for
+//! facts.
 
 #![allow(dead_code, clippy::unwrap_used)]
 

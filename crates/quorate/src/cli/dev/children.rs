@@ -1,4 +1,5 @@
-//! The processes of `quorate dev`: start, notice the end, stop. Only own children, only by their id.
+//! The processes of `quorate dev`: start, notice the end, stop. Only own children, only by their
+//! id.
 
 use super::super::{Outcome, failed};
 use super::layout::Place;
@@ -7,8 +8,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a node may take to stop before it is killed. Short: all stop, so the leader has nobody to hand
-/// over to and would wait in vain, and a killed node keeps every acknowledged write.
+/// How long a node may take to stop before it is killed. Short: all stop, so the leader has nobody
+/// to hand over to and would wait in vain, and a killed node keeps every acknowledged write.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(20);
 
