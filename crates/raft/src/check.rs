@@ -98,6 +98,8 @@ impl Quorum {
                 }
                 let rounds: Vec<_> = leader.reads.waiting().collect();
                 assert!(rounds.windows(2).all(|w| w[0].0 < w[1].0), "rounds: {rounds:?}");
+                let counted: usize = rounds.iter().map(|(_, count)| count).sum();
+                assert_eq!(counted, leader.reads.count());
                 assert!(rounds.iter().all(|(round, count)| {
                     *count > 0 && *round > 0 && *round <= leader.reads.round()
                 }));

@@ -13,8 +13,8 @@ pub struct Config {
     pub directory: Uuid,
     /// The static voters and where they listen. Sorted by id, no id twice.
     pub voters: Vec<(ReplicaKey, Arc<[Endpoint]>)>,
-    /// How many bootstrap servers the caller can reach as [`crate::Destination::Bootstrap`]. With none, the
-    /// voters serve as such.
+    /// How many bootstrap servers the caller can reach as [`crate::Destination::Bootstrap`]. With
+    /// none, the voters serve as such.
     pub bootstrap: usize,
     /// Where this node listens.
     pub endpoints: Arc<[Endpoint]>,
@@ -24,7 +24,8 @@ pub struct Config {
     pub fetch_timeout: Span,
     /// `election.backoff.max.ms`: bound of the wait by rank after EndQuorumEpoch.
     pub election_backoff_max: Span,
-    /// `request.timeout.ms`; the caller's timer gives [`crate::Loss::TimedOut`], this one is the core's own net.
+    /// `request.timeout.ms`; the caller's timer gives [`crate::Loss::TimedOut`], this one is the
+    /// core's own net.
     pub request_timeout: Span,
     /// `retry.backoff.ms`: pause before a peer that failed is asked again.
     pub retry_backoff: Span,
@@ -32,7 +33,7 @@ pub struct Config {
     pub fetch_max_wait: Span,
     /// How many bytes our fetches ask for.
     pub fetch_max_bytes: u32,
-    /// Fail-over on process death (architecture §11): base delay before the first rank pre-votes; each later
+    /// Fail-over on process death [P50]: base delay before the first rank pre-votes; each later
     /// rank waits one more.
     pub death_stagger: Span,
 }
@@ -69,7 +70,8 @@ pub struct ElectionState {
     pub epoch: Epoch,
     /// Its leader, if known.
     pub leader: Option<ReplicaId>,
-    /// Whom this node voted for in it. A key without a directory stands for every directory of its id.
+    /// Whom this node voted for in it. A key without a directory stands for every directory of its
+    /// id.
     pub voted: Option<ReplicaKey>,
 }
 

@@ -1,7 +1,7 @@
 //! What goes into a step and what comes out of it.
 //!
-//! Every input is legal in every state. Effects are to be executed in order; of the writes the caller
-//! promises only two things: they happen in order, and [`Input::Durable`] is true.
+//! Every input is legal in every state. Effects are to be executed in order; of the writes the
+//! caller promises only two things: they happen in order, and [`Input::Durable`] is true.
 
 use crate::message::{Endpoint, Request, Response};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Time};
@@ -154,8 +154,8 @@ pub enum Effect {
         /// The new bound; grows.
         upto: Offset,
     },
-    /// The leader or the epoch changed. `leader == self` comes only once all that earlier epochs left
-    /// in the log is committed (the high watermark passed this epoch's start) [R2.8].
+    /// The leader or the epoch changed. `leader == self` comes only once all that earlier epochs
+    /// left in the log is committed (the high watermark passed this epoch's start) [P40].
     Lead {
         /// The epoch.
         epoch: Epoch,
@@ -164,8 +164,8 @@ pub enum Effect {
     },
     /// The shutdown that was asked for is complete.
     Stopped,
-    /// A peer broke the protocol or is misconfigured: its message was refused, nothing was truncated or
-    /// applied. A human must look [P8].
+    /// A peer broke the protocol or is misconfigured: its message was refused, nothing was
+    /// truncated or applied. A human must look (rule P8).
     Complain {
         /// What it did.
         what: Complaint,

@@ -1,7 +1,8 @@
-//! Votes: giving them, asking for them, and the roles that live on them (Unattached, Prospective, Candidate).
+//! Votes: giving them, asking for them, and the roles that live on them (Unattached, Prospective,
+//! Candidate).
 //!
-//! One vote an epoch, whatever happens in between; a vote is durable before anyone hears of it. A pre-vote
-//! promises nothing and changes nothing [P14] [P15].
+//! One vote an epoch, whatever happens in between; a vote is durable before anyone hears of it. A
+//! pre-vote promises nothing and changes nothing [P14] [P15].
 
 use crate::effect::{Complaint, Effect, Ticket};
 use crate::message::{ErrorKind, Request, Response, Vote, VoteAnswer};
@@ -50,6 +51,7 @@ impl Quorum {
             out.push(Effect::Complain { what: Complaint::SharesOurId { id: vote.candidate.id } });
             return Err(ErrorKind::InvalidRequest);
         }
+        // Before the vote itself is judged, and by a leader too [P16].
         if vote.epoch > self.standing.epoch {
             self.become_unattached(Standing::fresh(vote.epoch), out);
         }
@@ -66,7 +68,8 @@ impl Quorum {
         vote.last.log_order() >= self.last().log_order()
     }
 
-    /// A standard vote: only while no leader of the epoch is known, once, and again only to the same [P14].
+    /// A standard vote: only while no leader of the epoch is known, once, and again only to the
+    /// same [P14].
     fn grant_vote(&mut self, vote: &Vote, out: &mut Vec<Effect>) -> bool {
         match &self.role {
             Role::Unattached(_) | Role::Prospective(_) => {}
@@ -103,8 +106,8 @@ impl Quorum {
         true
     }
 
-    /// Whether a standard vote might be given: not while the leader is heard, and only to an up-to-date log
-    /// [P15].
+    /// Whether a standard vote might be given: not while the leader is heard, and only to an
+    /// up-to-date log [P15].
     fn grant_pre_vote(&mut self, vote: &Vote, out: &mut Vec<Effect>) -> bool {
         let willing = match &self.role {
             Role::Leader(_) => false,
@@ -121,8 +124,8 @@ impl Quorum {
         true
     }
 
-    /// After a process death, whoever granted a pre-vote lets the other go first. The rank keeps two that
-    /// granted each other apart [P51].
+    /// After a process death, whoever granted a pre-vote lets the other go first. The rank keeps
+    /// two that granted each other apart [P51].
     fn hold_back(&mut self, out: &mut Vec<Effect>) {
         let hold = self.now + HOLD_BACK + self.stagger();
         let standing_aside =
@@ -152,8 +155,9 @@ impl Quorum {
     /// Asks all that have not answered, as far as their connections are free.
     fn ask_for_votes(&mut self, unanswered: &[ReplicaKey], own: ReplicaKey, out: &mut Vec<Effect>) {
         let pre_vote = matches!(self.role, Role::Prospective(_));
-        // A candidate's vote request names its log, and whoever votes for it relies on that log being there
-        // even if the candidate restarts in this epoch; the vote's write comes after all appends [P45].
+        // A candidate's vote request names its log, and whoever votes for it relies on that log
+        // being there even if the candidate restarts in this epoch; the vote's write comes after
+        // all appends [P45].
         let needs = match pre_vote {
             true => self.shown(),
             false => self.shown().max(self.vote_write),
@@ -219,7 +223,8 @@ impl Quorum {
                 false => Ballot::Refused,
             },
         };
-        // A voter that is another one than we believe has answered for good: no use in asking again.
+        // A voter that is another one than we believe has answered for good: no use in asking
+        // again.
         let told = self.learn(node, &answer.view, out);
         if !told && answer.view.error != ErrorKind::InvalidVoterKey {
             return;
@@ -245,8 +250,9 @@ impl Quorum {
 
     // --- The roles
 
-    /// Leaves for another epoch, or for none that could be led. A later epoch inherits what is left of the
-    /// election timeout, so that a flood of new epochs does not keep a voter from standing [P18].
+    /// Leaves for another epoch, or for none that could be led. A later epoch inherits what is left
+    /// of the election timeout, so that a flood of new epochs does not keep a voter from standing
+    /// [P18].
     pub(crate) fn become_unattached(&mut self, standing: Standing, out: &mut Vec<Effect>) {
         let election_at = match &self.role {
             Role::Unattached(role) => role.election_at,
@@ -286,7 +292,8 @@ impl Quorum {
         let (Role::Prospective(role), Some(own)) = (&mut self.role, own) else { return false };
         let expired = now >= role.election_at || self.standing.epoch >= LAST_EPOCH;
         match role.ask_again_at {
-            // With a voter that does not know pre-votes, only the timers may start an election [P52].
+            // With a voter that does not know pre-votes, only the timers may start an election
+            // [P52].
             Some(_) if lacking || expired => {
                 self.leave_prospective(out);
                 return true;
@@ -349,7 +356,8 @@ impl Quorum {
             self.become_leader(own.id, granting, out);
             return true;
         }
-        // An out-voted candidate waits for the rest of its timeout [P20]. At the last epoch it stays.
+        // An out-voted candidate waits for the rest of its timeout [P20]. At the last epoch it
+        // stays.
         if self.now >= role.election_at {
             self.become_prospective(false, out);
             return true;
@@ -362,8 +370,9 @@ impl Quorum {
         false
     }
 
-    /// Whether a voter is known not to answer pre-votes. Voters that have told nothing yet count as knowing
-    /// them: a follower seldom has a connection to the other followers before it needs one [P52].
+    /// Whether a voter is known not to answer pre-votes. Voters that have told nothing yet count as
+    /// knowing them: a follower seldom has a connection to the other followers before it needs one
+    /// [P52].
     pub(crate) fn lacks_pre_vote(&self) -> bool {
         let lacks = |voter: ReplicaKey| {
             self.peers.speaks(voter.id).is_some_and(|features| !features.pre_vote)

@@ -1,7 +1,8 @@
 //! The epoch table: where in the log each leadership period begins.
 //!
-//! Two logs that agree on the epoch of the record at an offset agree on all below it; so this table is
-//! all that is needed to find where they part [P27]. It must follow every append and every truncation.
+//! Two logs that agree on the epoch of the record at an offset agree on all below it; so this table
+//! is all that is needed to find where they part [P27]. It must follow every append and every
+//! truncation.
 
 use quorate_base::{Epoch, Offset, OffsetEpoch};
 
@@ -42,8 +43,8 @@ impl Epochs {
         self.entries.truncate(keep);
     }
 
-    /// Where the largest known epoch that is not above `epoch` ends, in a log that ends at `end`; `None`
-    /// below the first one.
+    /// Where the largest known epoch that is not above `epoch` ends, in a log that ends at `end`;
+    /// `None` below the first one.
     pub(crate) fn end_of(&self, epoch: Epoch, end: Offset) -> Option<OffsetEpoch> {
         let next = self.entries.partition_point(|entry| entry.0 <= epoch);
         let known = self.entries.get(next.checked_sub(1)?)?.0;

@@ -1,7 +1,8 @@
 //! The leader's side of a fetch: check it, serve it, or park it until there is news.
 //!
-//! A parked fetch is never forgotten: an append, any move of the high watermark, a waiting read, its expiry
-//! or the loss of leadership answers it, and each time everything is checked again [P32].
+//! A parked fetch is never forgotten: an append, any move of the high watermark, a waiting read,
+//! its expiry or the loss of leadership answers it, and each time everything is checked again
+//! [P32].
 
 use crate::effect::{Complaint, Effect, Ticket};
 use crate::message::{ErrorKind, Fetch, FetchAnswer, FetchHighWatermark, Fetched, Response};
@@ -110,8 +111,8 @@ impl Quorum {
         }
         let fetched = match self.diverging(fetch.from) {
             Some(own) => Fetched::Diverging(own),
-            // Empty where there is only news of the high watermark: what the caller appends before it
-            // sends the answer may come along.
+            // Empty where there is only news of the high watermark: what the caller appends before
+            // it sends the answer may come along.
             None => Fetched::Range {
                 start: fetch.from.offset,
                 end: self.end,

@@ -1,7 +1,7 @@
 //! The follower's side of replication: where to fetch from, and what to do with the answer.
 //!
-//! A fetch says "all below is durable here", so a replica that counts, or may come to count, sends it only
-//! then. Nothing committed is ever truncated, whoever asks for it [P28].
+//! A fetch says "all below is durable here", so a replica that counts, or may come to count, sends
+//! it only then. Nothing committed is ever truncated, whoever asks for it [P28].
 
 use crate::effect::{BatchMark, Call, Complaint, Effect, Source, Write, WriteId};
 use crate::message::{Fetch, FetchAnswer, FetchHighWatermark, Fetched, Request};
@@ -55,8 +55,8 @@ impl Quorum {
         }
     }
 
-    /// From the first ready one of the bootstrap servers, from a random one on; without bootstrap servers the
-    /// voters serve as such. True if someone was asked.
+    /// From the first ready one of the bootstrap servers, from a random one on; without bootstrap
+    /// servers the voters serve as such. True if someone was asked.
     pub(crate) fn fetch_from_anyone(
         &mut self,
         except: Option<ReplicaId>,
@@ -199,8 +199,9 @@ impl Quorum {
         Ok(())
     }
 
-    /// Appends what continues the log, up to the first batch of a later epoch: that one was written after the
-    /// answer's leader was deposed [P29]. An error says what is wrong with the batch behind the appended ones.
+    /// Appends what continues the log, up to the first batch of a later epoch: that one was written
+    /// after the answer's leader was deposed [P29]. An error says what is wrong with the batch
+    /// behind the appended ones.
     fn append_fetched(
         &mut self,
         call: Call,

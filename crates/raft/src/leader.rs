@@ -1,6 +1,8 @@
-//! The leader's life: its first record, what it knows of each replica, the high watermark, and its timers.
+//! The leader's life: its first record, what it knows of each replica, the high watermark, and its
+//! timers.
 //!
-//! It counts its own durable end, never its end, and never a record of an earlier epoch alone [P36] [P37].
+//! It counts its own durable end, never its end, and never a record of an earlier epoch alone [P36]
+//! [P37].
 
 use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteId};
 use crate::fetch::Parked;
@@ -205,7 +207,8 @@ impl Quorum {
         false
     }
 
-    /// BeginQuorumEpoch to those that are due, and to those that can prove a waiting read no other way.
+    /// BeginQuorumEpoch to those that are due, and to those that can prove a waiting read no other
+    /// way.
     fn announce(&mut self, out: &mut Vec<Effect>) {
         let mut at = 0;
         while let Role::Leader(leader) = &mut self.role
@@ -243,7 +246,8 @@ impl Quorum {
             && named
             && view.error == ErrorKind::None
         {
-            // It followed us after it read the question, so after every read of this round arrived [P48].
+            // It followed us after it read the question, so after every read of this round arrived
+            // [P48].
             leader.voters[at].echo = leader.voters[at].echo.max(round);
             self.prove(out);
         }

@@ -1,7 +1,7 @@
 //! What a replica learns of the leadership from the messages of others: announcements and answers.
 //!
-//! Higher epochs are taken over, lower ones are fenced, and within an epoch there is one leader: a message
-//! that says otherwise is refused and moves nothing [P8] [P22] [P34].
+//! Higher epochs are taken over, lower ones are fenced, and within an epoch there is one leader: a
+//! message that says otherwise is refused and moves nothing [P8] [P22] [P34] [P35].
 
 use crate::effect::{Complaint, Effect, Ticket};
 use crate::message::{BeginQuorumEpoch, EndQuorumEpoch, Endpoint, ErrorKind, LeaderView, Response};
@@ -127,8 +127,8 @@ impl Quorum {
 
     // --- Both
 
-    /// Takes over what a message says of the leadership of its epoch, which must not be a lower one. `in_charge`:
-    /// the leader itself says that it leads. An error moved nothing.
+    /// Takes over what a message says of the leadership of its epoch, which must not be a lower
+    /// one. `in_charge`: the leader itself says that it leads. An error moved nothing.
     fn adopt(
         &mut self,
         epoch: Epoch,
@@ -208,8 +208,8 @@ impl Quorum {
         }
     }
 
-    /// Where a leader listens: as told, else as the voter set says; `None` if neither knows it. Nobody follows a
-    /// leader that it cannot reach.
+    /// Where a leader listens: as told, else as the voter set says; `None` if neither knows it.
+    /// Nobody follows a leader that it cannot reach.
     pub(crate) fn reachable(
         &self,
         leader: ReplicaId,

@@ -1,8 +1,8 @@
 //! The Raft dialect of Kafka's metadata quorum as one function over plain data.
 //!
-//! [`Quorum::step`] takes an [`Input`] and appends [`Effect`]s; nothing here reads a clock, a disk, a
-//! socket or a source of entropy, and no record bytes pass through: the core sees offsets, epochs and
-//! control records. Start at [`Quorum`], then [`Input`] and [`Effect`].
+//! [`Quorum::step`] takes an [`Input`] and appends [`Effect`]s; nothing here reads a clock, a disk,
+//! a socket or a source of entropy, and no record bytes pass through: the core sees offsets, epochs
+//! and control records. Start at [`Quorum`], then [`Input`] and [`Effect`].
 //!
 //! | word | meaning |
 //! |---|---|

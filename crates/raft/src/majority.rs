@@ -1,7 +1,7 @@
 //! How many is enough, and what so many have reached.
 //!
-//! Sort and index; the tests compare it with the definition. Never decides who is counted: the caller
-//! passes one value for each voter and nothing for anyone else.
+//! Sort and index; the tests compare it with the definition. Never decides who is counted: the
+//! caller passes one value for each voter and nothing for anyone else.
 
 /// The least number of `voters` that meets every other such number.
 pub fn majority(voters: usize) -> usize {

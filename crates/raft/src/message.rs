@@ -1,8 +1,8 @@
 //! What replicas say to each other, without versions, bytes, topics or cluster ids.
 //!
 //! The node translates Kafka's messages into these and back; a check that needs only the wire form
-//! (cluster id, topic, negative numbers) is made there and never reaches the core. Records are marks
-//! here, never bytes.
+//! (cluster id, topic, negative numbers) is made there and never reaches the core. Records are
+//! marks here, never bytes.
 
 use crate::effect::BatchMark;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
@@ -124,7 +124,7 @@ pub struct Fetch {
     /// How many bytes of records the answer may carry; at least one batch is sent.
     pub max_bytes: u32,
     /// The last read round this replica received from this leader in this epoch; `None` from a
-    /// peer that does not know our tag, `Some(0)` from one that does and has received none [P47].
+    /// peer that does not know our tag, `Some(0)` from one that does and has received none (rule P47).
     pub round: Option<u64>,
 }
 
@@ -157,8 +157,8 @@ pub struct FetchAnswer {
 pub enum Fetched {
     /// Nothing: an error, or, received, no records.
     Nothing,
-    /// Served: records of this range, which may be empty, as many as `max_bytes` allows; the caller fills in
-    /// the bytes, up to its present end if that is larger and it still leads.
+    /// Served: records of this range, which may be empty, as many as `max_bytes` allows; the caller
+    /// fills in the bytes, up to its present end if that is larger and it still leads.
     Range {
         /// First offset to send.
         start: Offset,
@@ -167,7 +167,8 @@ pub enum Fetched {
         /// How many bytes may be sent, but at least one batch.
         max_bytes: u32,
     },
-    /// Received: what the caller found in the bytes, checked (CRC, format, contiguous inside a batch).
+    /// Received: what the caller found in the bytes, checked (CRC, format, contiguous inside a
+    /// batch).
     Batches(Vec<BatchMark>),
     /// The fetcher's log leaves the leader's: here is the leader's end of that epoch.
     Diverging(OffsetEpoch),

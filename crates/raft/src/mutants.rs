@@ -1,4 +1,5 @@
-//! Rule breakers, compiled only with `--cfg mutants`: each breaks one rule, and a checker must notice.
+//! Rule breakers, compiled only with `--cfg mutants`: each breaks one rule, and a checker must
+//! notice.
 //!
 //! `mutant!(self, Name)` is the constant `false` without the cfg.
 

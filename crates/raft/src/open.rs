@@ -1,8 +1,8 @@
 //! From what start-up found on disk to the first role [P10].
 //!
-//! Nothing is decided here that an input could decide. What must be written or sent comes out of the first
-//! step. A leader never comes back as the leader of its epoch: after lost writes it could give one
-//! (epoch, offset) to two records.
+//! Nothing is decided here that an input could decide. What must be written or sent comes out of
+//! the first step. A leader never comes back as the leader of its epoch: after lost writes it could
+//! give one (epoch, offset) to two records.
 
 use crate::config::{Config, ElectionState, Recovered};
 use crate::effect::WriteId;
@@ -93,8 +93,9 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl Quorum {
-    /// A replica as start-up found it. `now` is the time from which its timers run; `seed` gives its random
-    /// choices. The first step, whatever its input, brings what must be written and sent.
+    /// A replica as start-up found it. `now` is the time from which its timers run; `seed` gives
+    /// its random choices. The first step, whatever its input, brings what must be written and
+    /// sent.
     ///
     /// # Errors
     /// Settings or files that contradict themselves or each other.
@@ -230,6 +231,7 @@ fn check_config(config: &Config) -> Result<Voters, OpenError> {
     if let Some((name, _)) = timeouts.iter().find(|(_, span)| span.as_ms() == 0) {
         return Err(OpenError::Timeout { name });
     }
+    // [P1]
     if config.directory == Uuid::ZERO {
         return Err(OpenError::NoDirectory);
     }

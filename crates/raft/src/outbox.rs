@@ -1,7 +1,8 @@
 //! Holds each outgoing message until what its content promises survives a crash [P43].
 //!
-//! A message names the one write that it depends on, never the newest: news of the high watermark and
-//! refusals do not wait for an unrelated sync. A message that waits is overtaken by those that need not.
+//! A message names the one write that it depends on, never the newest: news of the high watermark
+//! and refusals do not wait for an unrelated sync. A message that waits is overtaken by those that
+//! need not.
 
 use crate::effect::{Call, Effect, WriteId};
 use crate::message::{ErrorKind, Fetched, LeaderView, Response};
@@ -29,8 +30,8 @@ impl Outbox {
         self.held.retain(|(_, effect)| !matches!(effect, Effect::Send { .. }));
     }
 
-    /// Turns the records and news of a lost leadership into refusals: the log they speak of may change
-    /// before they leave.
+    /// Turns the records and news of a lost leadership into refusals: the log they speak of may
+    /// change before they leave.
     pub(crate) fn revoke(&mut self, needs: WriteId, view: &LeaderView) {
         for (held_for, effect) in &mut self.held {
             if let Effect::Reply { body: Response::Fetch(answer), .. } = effect

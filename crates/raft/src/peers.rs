@@ -1,7 +1,7 @@
 //! What is in flight to whom: at most one question a node, at most one Fetch over all nodes [P5].
 //!
-//! A node that failed is left alone for `retry.backoff.ms`. Every change of role forgets all questions in
-//! flight, so that a late answer finds no one who waits for it [P6].
+//! A node that failed is left alone for `retry.backoff.ms` [P7]. Every change of role forgets all
+//! questions in flight, so that a late answer finds no one who waits for it [P6].
 
 use crate::effect::{Call, Features};
 use quorate_base::{ReplicaId, Time};
@@ -68,8 +68,8 @@ impl Peers {
         self.list.get(at)
     }
 
-    /// When the node may be asked: `now` or earlier if at once, `NEVER` while an answer is awaited (the
-    /// expiry of that question is a timer of its own).
+    /// When the node may be asked: `now` or earlier if at once, `NEVER` while an answer is awaited
+    /// (the expiry of that question is a timer of its own).
     pub(crate) fn ready_at(&self, node: Node) -> Time {
         match self.find(node).map(|peer| peer.link) {
             None | Some(Link::Ready) => Time(0),

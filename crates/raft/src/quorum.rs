@@ -1,8 +1,9 @@
 //! The replica's protocol state and the one function that moves it.
 //!
-//! [`Quorum::step`] takes an input to the module that knows it, then lets the role act on the time ([`turn`]),
-//! then tells the caller what became known (commits, leadership). Nothing here waits, reads or sends.
-//! Where to look next: `role.rs` for what may follow what, then one file for each role.
+//! [`Quorum::step`] takes an input to the module that knows it, then lets the role act on the time
+//! ([`turn`]), then tells the caller what became known (commits, leadership). Nothing here waits,
+//! reads or sends. Where to look next: `role.rs` for what may follow what, then one file for each
+//! role.
 //!
 //! [`turn`]: Quorum::turn
 
@@ -50,7 +51,8 @@ pub struct Quorum {
     pub(crate) epochs: Epochs,
     pub(crate) writes: Writes,
     pub(crate) high_watermark: Option<Offset>,
-    /// What the caller was told to be committed. Invariant: never falls, never above the durable end.
+    /// What the caller was told to be committed. Invariant: never falls, never above the durable
+    /// end.
     pub(crate) committed: Offset,
     /// The leadership that the caller was told last.
     pub(crate) announced: Option<(Epoch, Option<ReplicaId>)>,
@@ -74,11 +76,12 @@ pub(crate) enum Stopping {
 }
 
 impl Quorum {
-    /// Takes one input and appends what must happen, in order. Total: every input is legal in every state.
+    /// Takes one input and appends what must happen, in order. Total: every input is legal in every
+    /// state.
     ///
     /// # Panics
-    /// Only for a broken promise of the caller (a write reported that was never issued, an empty proposal)
-    /// or a broken invariant of its own; never for what a peer sent.
+    /// Only for a broken promise of the caller (a write reported that was never issued, an empty
+    /// proposal) or a broken invariant of its own; never for what a peer sent.
     pub fn step(&mut self, now: Time, input: Input, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
         self.persist(effects);
@@ -177,10 +180,10 @@ impl Quorum {
         }
     }
 
-    /// Tells what became known in this step: commits first, so that our own leadership comes after all that
-    /// earlier epochs left in the log.
+    /// Tells what became known in this step: commits first, so that our own leadership comes after
+    /// all that earlier epochs left in the log.
     fn tell(&mut self, out: &mut Vec<Effect>) {
-        // Every replica applies only what it has stored. On a leader architecture §12 lifts this clamp.
+        // Every replica, the leader too, applies only what it has stored [P39].
         let upto = self.high_watermark.unwrap_or(Offset::ZERO).min(self.writes.durable());
         if upto > self.committed {
             self.committed = upto;
@@ -193,7 +196,8 @@ impl Quorum {
         }
     }
 
-    /// The leader as the caller knows it: a leader that may not serve yet, or not any more, is none [P40].
+    /// The leader as the caller knows it: a leader that may not serve yet, or not any more, is none
+    /// [P40].
     pub(crate) fn leader_told(&self) -> Option<ReplicaId> {
         match &self.role {
             Role::Leader(_) if self.high_watermark.is_none() => None,
@@ -258,8 +262,9 @@ impl Quorum {
         out.push(effect);
     }
 
-    /// The write that makes durable what every message shows: the epoch, and for a leader that it leads. Else
-    /// it could lead the same epoch again after a crash, with other records under the same offsets [P44].
+    /// The write that makes durable what every message shows: the epoch, and for a leader that it
+    /// leads. Else it could lead the same epoch again after a crash, with other records under the
+    /// same offsets [P44].
     pub(crate) fn shown(&self) -> WriteId {
         match &self.role {
             Role::Leader(leader) if !mutant!(self, ShowLeadershipEarly) => leader.election_write,
@@ -346,7 +351,8 @@ impl Quorum {
         self.peers.back_off(node, self.now + self.config.retry_backoff);
     }
 
-    /// A peer's message is refused: nothing of it is taken, its sender is left alone for a while [P8].
+    /// A peer's message is refused: nothing of it is taken, its sender is left alone for a while
+    /// [P8].
     pub(crate) fn refuse(&mut self, node: Node, what: Complaint, out: &mut Vec<Effect>) {
         self.back_off(node);
         out.push(Effect::Complain { what });

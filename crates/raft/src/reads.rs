@@ -1,8 +1,9 @@
 //! Proof of leadership for reads: rounds that travel with fetches.
 //!
-//! A round is a number in the leader's answers; a follower's next fetch echoes it. An echo of a round that was
-//! opened after a read arrived shows that the follower was still in this epoch then; a majority of such
-//! followers shows that no later leader can have committed anything before the read arrived [P46].
+//! A round is a number in the leader's answers; a follower's next fetch echoes it. An echo of a
+//! round that was opened after a read arrived shows that the follower was still in this epoch then;
+//! a majority of such followers shows that no later leader can have committed anything before the
+//! read arrived [P46].
 
 use crate::effect::{Effect, Token};
 use crate::majority::reached;
@@ -12,8 +13,8 @@ use crate::role::Role;
 use quorate_base::Offset;
 use std::collections::VecDeque;
 
-/// The reads that wait, by round. All reads that arrive between two messages share one round, so that a read
-/// costs next to nothing under load [P47].
+/// The reads that wait, by round. All reads that arrive between two messages share one round, so
+/// that a read costs next to nothing under load [P47].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     /// The newest round; 0 before the first.
@@ -22,6 +23,8 @@ pub(crate) struct Reads {
     told: bool,
     /// Invariant: rounds ascend, none above `round`, no empty group.
     waiting: VecDeque<(u64, Vec<Token>)>,
+    /// How many reads wait in all groups.
+    count: usize,
     /// Room for one value a voter.
     echoes: Vec<u64>,
 }
@@ -38,6 +41,7 @@ impl Reads {
             self.round += 1;
             self.told = false;
         }
+        self.count += 1;
         match self.waiting.back_mut() {
             Some((round, tokens)) if *round == self.round => tokens.push(token),
             Some(_) | None => self.waiting.push_back((self.round, vec![token])),
@@ -59,11 +63,18 @@ impl Reads {
     /// The next group of reads, if its round is proved.
     fn pop(&mut self, proved: u64) -> Option<Vec<Token>> {
         let ready = self.waiting.front().is_some_and(|(round, _)| *round <= proved);
-        if ready { self.waiting.pop_front().map(|(_, tokens)| tokens) } else { None }
+        let (_, tokens) = if ready { self.waiting.pop_front()? } else { return None };
+        self.count -= tokens.len();
+        Some(tokens)
     }
 
     pub(crate) fn into_waiting(self) -> impl Iterator<Item = Token> {
         self.waiting.into_iter().flat_map(|(_, tokens)| tokens)
+    }
+
+    /// How many reads wait.
+    pub(crate) fn count(&self) -> usize {
+        self.count
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
@@ -86,13 +97,15 @@ impl Quorum {
         self.prove(out); // A sole voter needs nobody.
         let waits = matches!(&self.role, Role::Leader(leader) if leader.reads.wait_beyond(0));
         if opened && waits {
-            // Followers that wait for news carry the round at once: an idle quorum proves in one round trip.
+            // Followers that wait for news carry the round at once: an idle quorum proves in one
+            // round trip.
             let tells = |echo: Option<u64>| echo.is_some_and(|echo| echo < newest);
             self.unpark(|parked| parked.voter && tells(parked.fetch.round), out);
         }
     }
 
-    /// Answers the reads whose round a majority has echoed, once all earlier commits are known [P49].
+    /// Answers the reads whose round a majority has echoed, once all earlier commits are known
+    /// [P49].
     pub(crate) fn prove(&mut self, out: &mut Vec<Effect>) {
         let Some(offset) = self.high_watermark else { return };
         let Role::Leader(leader) = &mut self.role else { return };

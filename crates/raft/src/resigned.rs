@@ -1,7 +1,7 @@
 //! Giving up leadership, and stopping.
 //!
-//! A resigned leader appends nothing in its epoch any more, names its successors until they have heard it,
-//! and never leads that epoch again, not even after a restart [P24].
+//! A resigned leader appends nothing in its epoch any more, names its successors until they have
+//! heard it, and never leads that epoch again, not even after a restart [P24].
 
 use crate::effect::Effect;
 use crate::message::{EndQuorumEpoch, LeaderView, Request};
@@ -69,8 +69,8 @@ impl Quorum {
         self.stopping = self.stopping.or(Some(Stopping::Until(until)));
     }
 
-    /// A shutdown is complete when nobody needs this replica, when another leads, or when its time is over
-    /// [P54].
+    /// A shutdown is complete when nobody needs this replica, when another leads, or when its time
+    /// is over [P54].
     pub(crate) fn stop_if_done(&mut self, out: &mut Vec<Effect>) {
         let Some(Stopping::Until(until)) = self.stopping else { return };
         let another_leads = self.standing.leader.is_some() && self.standing.leader != self.id();

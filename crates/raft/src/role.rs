@@ -1,7 +1,7 @@
 //! What a replica is at the moment, and the only table of what it may become.
 //!
-//! Each variant holds its own data; what outlives a change of role inside an epoch (leader, vote) is in
-//! [`Standing`]. [`Quorum::enter`] is the one door: nothing else assigns a role [P11].
+//! Each variant holds its own data; what outlives a change of role inside an epoch (leader, vote)
+//! is in [`Standing`]. [`Quorum::enter`] is the one door: nothing else assigns a role [P11].
 
 use crate::effect::{Effect, Write, WriteId};
 use crate::leader::Leader;
@@ -58,7 +58,8 @@ pub(crate) struct Unattached {
 pub(crate) struct Prospective {
     pub(crate) tally: Tally,
     pub(crate) election_at: Time,
-    /// Set when the leader's process is known to be gone: when those that refused are asked again [P51].
+    /// Set when the leader's process is known to be gone: when those that refused are asked again
+    /// [P51].
     pub(crate) ask_again_at: Option<Time>,
 }
 
@@ -156,8 +157,8 @@ impl Role {
         }
     }
 
-    /// The transition table [P11]: whether this role may become `next`, in the same epoch or in a `later` one.
-    /// A vote that is added in place is no transition.
+    /// The transition table [P11]: whether this role may become `next`, in the same epoch or in a
+    /// `later` one. A vote that is added in place is no transition.
     fn may_become(&self, next: &Role, later: bool) -> bool {
         match (self, next) {
             // A later epoch always may turn up, with or without its leader.
@@ -196,8 +197,8 @@ impl Role {
 }
 
 impl Quorum {
-    /// Changes the role, and the standing with it: writes first, forgets all questions in flight, and lets a
-    /// lost leadership answer whoever waits for it.
+    /// Changes the role, and the standing with it: writes first, forgets all questions in flight,
+    /// and lets a lost leadership answer whoever waits for it.
     pub(crate) fn enter(&mut self, standing: Standing, next: Role, out: &mut Vec<Effect>) {
         let later = standing.epoch > self.standing.epoch;
         assert!(
@@ -235,8 +236,8 @@ impl Quorum {
         }
     }
 
-    /// Writes the standing if the file says something else. Prospective and Resigned change nothing durable,
-    /// so entering them writes nothing [P9].
+    /// Writes the standing if the file says something else. Prospective and Resigned change nothing
+    /// durable, so entering them writes nothing [P9].
     pub(crate) fn persist(&mut self, out: &mut Vec<Effect>) -> WriteId {
         let state = self.standing.on_disk();
         if state != self.on_disk {

@@ -1,6 +1,7 @@
-//! Whole quorums in memory: messages are lost, doubled never, delayed and reordered at random; nodes crash and
-//! lose what was not durable. After every event each replica checks itself and the world checks what takes
-//! more than one replica to see. The real simulator has bytes and disks; this one finds faults of the core alone.
+//! Whole quorums in memory: messages are lost, doubled never, delayed and reordered at random;
+//! nodes crash and lose what was not durable. After every event each replica checks itself and the
+//! world checks what takes more than one replica to see. The real simulator has bytes and disks;
+//! this one finds faults of the core alone.
 #![allow(clippy::unwrap_used)]
 
 mod garbage;
@@ -37,7 +38,8 @@ fn when_the_leaders_process_dies_another_leads_long_before_the_timers_end() {
     }
 }
 
-/// No faults: what was proposed is committed everywhere, and a read proved, long before a parked fetch expires.
+/// No faults: what was proposed is committed everywhere, and a read proved, long before a parked
+/// fetch expires.
 fn quiet_run(voters: usize) {
     let mut world = World::new(7, voters, 1, Faults::NONE);
     world.run(Span::ms(8_000));

@@ -53,7 +53,8 @@ pub struct View<'a> {
     pub role: RoleName,
     /// Its epoch.
     pub epoch: Epoch,
-    /// The leader of the epoch, if known; names a resigned leader still, and a leader that may not serve yet.
+    /// The leader of the epoch, if known; names a resigned leader still, and a leader that may not
+    /// serve yet.
     pub leader: Option<ReplicaId>,
     /// Where that leader listens, as far as known.
     pub leader_endpoints: &'a [Endpoint],
@@ -128,7 +129,7 @@ impl Quorum {
             followers: leading.map_or(&[], |leader| &leader.voters),
             observers: leading.map_or(&[], |leader| &leader.observers),
             parked: leading.map_or(0, |leader| leader.parked.len()),
-            reads: leading.map_or(0, |l| l.reads.waiting().map(|(_, count)| count).sum()),
+            reads: leading.map_or(0, |leader| leader.reads.count()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The voter set: who counts.
 //!
-//! Static for now (kraft.version 0). An entry without a directory names every directory of its id [P2].
+//! Static for now (kraft.version 0). An entry without a directory names every directory of its id
+//! [P2].
 
 use crate::majority::majority;
 use crate::message::Endpoint;

@@ -1,7 +1,7 @@
 //! Which writes were issued and which of them survive a crash.
 //!
-//! `durable` follows the queue [P42]: a truncation lowers it when it is *issued*, an append raises it only
-//! when it is *reported*. Never guesses: what was not reported is not durable.
+//! `durable` follows the queue [P42]: a truncation lowers it when it is *issued*, an append raises
+//! it only when it is *reported*. Never guesses: what was not reported is not durable.
 
 use crate::effect::WriteId;
 use quorate_base::Offset;
@@ -13,8 +13,8 @@ pub(crate) struct Writes {
     issued: WriteId,
     /// Invariant: never above `issued`.
     reported: WriteId,
-    /// Appends not yet reported and the end that each gives the log. Invariant: both ascend, the ends not
-    /// strictly, since a truncation clips them.
+    /// Appends not yet reported and the end that each gives the log. Invariant: both ascend, the
+    /// ends not strictly, since a truncation clips them.
     pending: VecDeque<(WriteId, Offset)>,
     durable: Offset,
 }

@@ -1,4 +1,5 @@
-//! Every message at every time: a replica that hears nothing but nonsense keeps its invariants and answers all.
+//! Every message at every time: a replica that hears nothing but nonsense keeps its invariants and
+//! answers all.
 
 use crate::*;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
