@@ -312,11 +312,18 @@ impl<M: Machine> Replica<M> {
             Some(_) => self.machine.deadline(),
             None => Time::NEVER,
         };
-        let soon = match self.applied.has_work(&self.log) || !self.inputs.is_empty() {
-            true => self.now,
-            false => Time::NEVER,
+        let soon =
+            match self.applied.has_work(&self.log) || !self.inputs.is_empty() || self.has_batch() {
+                true => self.now,
+                false => Time::NEVER,
+            };
+        let forward = match self.clients.writes.is_empty() && self.clients.reads.is_empty() {
+            false if self.leading.serving.is_none() && self.now < self.forwarder.rest_until => {
+                self.forwarder.rest_until
+            }
+            true | false => Time::NEVER,
         };
-        [self.quorum.deadline(), self.links.deadline(), sweep, machine, soon]
+        [self.quorum.deadline(), self.links.deadline(), sweep, machine, soon, forward]
             .into_iter()
             .min()
             .unwrap_or(Time::NEVER)
@@ -484,6 +491,12 @@ impl<M: Machine> Replica<M> {
             ApiKey::Forward => {
                 translate::forwarded(request).map(|request| self.take_forwarded(asked, request))
             }
+            ApiKey::DescribeQuorum
+            | ApiKey::FetchSnapshot
+            | ApiKey::DescribeCluster
+            | ApiKey::AddRaftVoter
+            | ApiKey::RemoveRaftVoter
+            | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
             ApiKey::Vote | ApiKey::BeginQuorumEpoch | ApiKey::EndQuorumEpoch | ApiKey::Fetch => {
                 translate::request(request, &self.settings.names).map(|body| {
                     let ticket = Ticket(self.number());

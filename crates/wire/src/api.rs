@@ -1,7 +1,9 @@
 //! The one table of APIs: key, name, the versions we speak, the first flexible version, how long
-//! a request may be.
+//! a request may be, whether a listener of ours serves it.
 //!
-//! To add an API: one line here, one file in `message/`, one line in `message::visit`.
+//! To add an API: one line here, one file in `message/`, one line in `message::visit`. That a
+//! message can be read and written does not yet make anyone answer it: a listener announces and
+//! takes only what is marked as served.
 
 use crate::MAX_FRAME_BYTES;
 use std::fmt;
@@ -10,7 +12,7 @@ macro_rules! apis {
     ($(
         $(#[$doc:meta])*
         $name:ident = $key:literal, $oldest:literal, $newest:literal, $flexible:literal,
-            $largest:expr;
+            $largest:expr, $served:literal;
     )*) => {
         /// An API that we speak.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,6 +46,11 @@ macro_rules! apis {
                 match self { $(ApiKey::$name => $largest,)* }
             }
 
+            /// Whether a listener of ours announces it and takes requests of it.
+            pub const fn is_served(self) -> bool {
+                match self { $(ApiKey::$name => $served,)* }
+            }
+
             /// The first version with compact lengths and tagged fields (KIP-482).
             const fn first_flexible(self) -> i16 {
                 match self { $(ApiKey::$name => $flexible,)* }
@@ -53,25 +60,42 @@ macro_rules! apis {
 }
 
 apis! {
-    // API            = key, oldest, newest, first flexible, longest request;
+    // API            = key, oldest, newest, first flexible, longest request, served;
     /// Copies records, and thereby acknowledges those copied before.
-    Fetch             =     1, 4, 18, 12, 1024 * 1024;
+    Fetch             =     1, 4, 18, 12, 1024 * 1024, true;
     /// Asks which APIs and versions the other side speaks.
-    ApiVersions       =    18, 0,  4,  3, 64 * 1024;
+    ApiVersions       =    18, 0,  4,  3, 64 * 1024, true;
     /// Asks for a vote or, from version 2, for a pre-vote (KIP-595, KIP-996).
-    Vote              =    52, 0,  2,  0, 64 * 1024;
+    Vote              =    52, 0,  2,  0, 64 * 1024, true;
     /// A new leader tells the voters of itself (KIP-595).
-    BeginQuorumEpoch  =    53, 0,  1,  1, 64 * 1024;
+    BeginQuorumEpoch  =    53, 0,  1,  1, 64 * 1024, true;
     /// A leader gives up its epoch and proposes successors (KIP-595).
-    EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024;
+    EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024, true;
+    /// Asks who leads, votes and observes (KIP-595).
+    DescribeQuorum    =    55, 0,  2,  0, 64 * 1024, false;
+    /// Copies a snapshot (KIP-630).
+    FetchSnapshot     =    59, 0,  1,  0, 64 * 1024, false;
+    /// Asks for the cluster's id and nodes (KIP-700).
+    DescribeCluster   =    60, 0,  2,  0, 64 * 1024, false;
+    /// Makes a voter of an observer (KIP-853).
+    AddRaftVoter      =    80, 0,  1,  0, 64 * 1024, false;
+    /// Takes its vote from a voter (KIP-853).
+    RemoveRaftVoter   =    81, 0,  0,  0, 64 * 1024, false;
+    /// A voter tells the leader of itself (KIP-853).
+    UpdateRaftVoter   =    82, 0,  0,  0, 64 * 1024, false;
     /// Ours, between Quorate nodes only: operations that reached a node which does not lead.
-    Forward           = 10595, 0,  0,  0, MAX_FRAME_BYTES;
+    Forward           = 10595, 0,  0,  0, MAX_FRAME_BYTES, true;
 }
 
 impl ApiKey {
     /// The API with this key, if we speak it.
     pub fn from_key(key: i16) -> Option<ApiKey> {
         ApiKey::ALL.iter().copied().find(|api| api.key() == key)
+    }
+
+    /// The APIs that a listener of ours announces and takes, ascending by key.
+    pub fn served() -> impl Iterator<Item = ApiKey> {
+        ApiKey::ALL.iter().copied().filter(|api| api.is_served())
     }
 
     /// The number that stands for the API on the wire.

@@ -29,14 +29,16 @@ pub fn split(received: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Err
     }
 }
 
-/// [`split`] for the side that answers: an API that we do not speak, and a request that is longer
-/// than its API has reason to be, are refused as soon as the key is there, before the rest is held.
+/// [`split`] for the side that answers: an API that no listener of ours serves, and a request that
+/// is longer than its API has reason to be, are refused as soon as the key is there, before the
+/// rest is held.
 pub fn split_request(received: &mut BytesMut, limit: usize) -> Result<Option<Bytes>, Error> {
     let Some([_, _, _, _, key @ ..]) = received.first_chunk::<6>() else {
         return split(received, limit);
     };
     let key = i16::from_be_bytes(*key);
-    let api = ApiKey::from_key(key).ok_or(Error::UnknownApi { key })?;
+    let served = ApiKey::from_key(key).filter(|api| api.is_served());
+    let api = served.ok_or(Error::UnknownApi { key })?;
     split(received, limit.min(api.max_request_bytes()))
 }
 
@@ -84,6 +86,8 @@ mod tests {
         check(&[0, 0x10, 0, 0, 0, 52], Err(too_long));
         check(&[0, 0x10, 0, 0, 0, 1], Ok(None));
         check(&[0, 0x10, 0, 0, 0, 2], Err(Error::UnknownApi { key: 2 }));
+        // We can read DescribeQuorum; nobody here answers it.
+        check(&[0, 0, 0, 9, 0, 55], Err(Error::UnknownApi { key: 55 }));
         check(&[0, 0, 0, 2, 0, 1], Ok(Some(Bytes::from_static(&[0, 1]))));
         let follows = [0, 0, 0, 0, 0, 2];
         check(&follows[..5], Ok(Some(Bytes::new())));

@@ -3,20 +3,34 @@
 //! Fields have the values of the wire, -1 and zero uuids included; what they mean is the node's
 //! translation. A field that a version lacks decodes to Kafka's default and is not encoded.
 
+mod add_raft_voter;
 mod api_versions;
 mod begin_quorum_epoch;
+mod describe_cluster;
+mod describe_quorum;
 mod end_quorum_epoch;
 mod fetch;
+mod fetch_snapshot;
 mod forward;
 mod quorum;
+mod remove_raft_voter;
+mod update_raft_voter;
 mod vote;
 
+pub use add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse};
 pub use api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, SupportedFeature,
 };
 pub use begin_quorum_epoch::{
     BeginQuorumEpochRequest, BeginQuorumEpochRequestPartition, BeginQuorumEpochResponse,
     BeginQuorumEpochResponsePartition,
+};
+pub use describe_cluster::{
+    BROKERS, CONTROLLERS, DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
+};
+pub use describe_quorum::{
+    DescribeQuorumRequest, DescribeQuorumRequestPartition, DescribeQuorumResponse,
+    DescribeQuorumResponsePartition, QuorumNode, QuorumReplica,
 };
 pub use end_quorum_epoch::{
     EndQuorumEpochRequest, EndQuorumEpochRequestPartition, EndQuorumEpochResponse,
@@ -27,8 +41,19 @@ pub use fetch::{
     FetchResponse, FetchResponsePartition, FetchTopic, FetcherMarks, LeaderIdAndEpoch, LeaderMarks,
     ReplicaState, SnapshotId, UNDERSTANDS_MARKS,
 };
+pub use fetch_snapshot::{
+    FetchSnapshotCurrentLeader, FetchSnapshotRequest, FetchSnapshotRequestPartition,
+    FetchSnapshotResponse, FetchSnapshotResponsePartition, SnapshotTopic,
+};
 pub use forward::{ForwardRequest, ForwardResponse, ForwardResult, Operation, OperationKind};
-pub use quorum::{LeaderEndpoint, NodeEndpoint, QuorumResponse, Topic};
+pub use quorum::{
+    KRaftVersionFeature, LeaderEndpoint, Listener, NodeEndpoint, QuorumResponse, Topic,
+    VoterChangeResponse,
+};
+pub use remove_raft_voter::{RemoveRaftVoterRequest, RemoveRaftVoterResponse};
+pub use update_raft_voter::{
+    UpdateRaftVoterCurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse,
+};
 pub use vote::{VoteRequest, VoteRequestPartition, VoteResponse, VoteResponsePartition};
 
 use crate::{ApiKey, Walk};
@@ -88,6 +113,12 @@ pub fn visit<V: Visit>(api: ApiKey, kind: Kind, visitor: V) -> V::Output {
         ApiKey::Vote => either::<VoteRequest, V>(kind, visitor),
         ApiKey::BeginQuorumEpoch => either::<BeginQuorumEpochRequest, V>(kind, visitor),
         ApiKey::EndQuorumEpoch => either::<EndQuorumEpochRequest, V>(kind, visitor),
+        ApiKey::DescribeQuorum => either::<DescribeQuorumRequest, V>(kind, visitor),
+        ApiKey::FetchSnapshot => either::<FetchSnapshotRequest, V>(kind, visitor),
+        ApiKey::DescribeCluster => either::<DescribeClusterRequest, V>(kind, visitor),
+        ApiKey::AddRaftVoter => either::<AddRaftVoterRequest, V>(kind, visitor),
+        ApiKey::RemoveRaftVoter => either::<RemoveRaftVoterRequest, V>(kind, visitor),
+        ApiKey::UpdateRaftVoter => either::<UpdateRaftVoterRequest, V>(kind, visitor),
         ApiKey::Forward => either::<ForwardRequest, V>(kind, visitor),
     }
 }

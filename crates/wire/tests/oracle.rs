@@ -12,9 +12,11 @@ use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 use quorate_base::Rng;
 use quorate_wire::message::{
-    ApiVersionsRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest, VoteRequest,
+    AddRaftVoterRequest, ApiVersionsRequest, BeginQuorumEpochRequest, DescribeClusterRequest,
+    DescribeQuorumRequest, EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest,
+    RemoveRaftVoterRequest, UpdateRaftVoterRequest, VoteRequest,
 };
-use quorate_wire::{Decoder, Encoder, Message, Request, print};
+use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, print};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -33,7 +35,9 @@ where
 fn check_half<Ours: Message, Theirs: TheirMessage + Encodable + Decodable + Debug>() {
     let known =
         Theirs::VERSIONS.min.max(Ours::API.oldest())..=Theirs::VERSIONS.max.min(Ours::API.newest());
-    assert!(known.contains(&Ours::API.newest()), "the newest version is not compared");
+    // Version 1 is younger than their crate; vectors of Kafka's own cover it.
+    let newest = if Ours::API == ApiKey::AddRaftVoter { 0 } else { Ours::API.newest() };
+    assert_eq!((*known.start(), *known.end()), (Ours::API.oldest(), newest), "not all is compared");
     let mut rng = Rng::new(595);
     for version in known {
         for _ in 0..MESSAGES_PER_VERSION {
@@ -137,4 +141,46 @@ fn begin_quorum_epoch() {
 #[test]
 fn end_quorum_epoch() {
     check::<EndQuorumEpochRequest, theirs::EndQuorumEpochRequest, theirs::EndQuorumEpochResponse>();
+}
+
+#[test]
+fn describe_quorum() {
+    check::<DescribeQuorumRequest, theirs::DescribeQuorumRequest, theirs::DescribeQuorumResponse>();
+}
+
+#[test]
+fn fetch_snapshot() {
+    check::<FetchSnapshotRequest, theirs::FetchSnapshotRequest, theirs::FetchSnapshotResponse>();
+}
+
+#[test]
+fn describe_cluster() {
+    check::<
+        DescribeClusterRequest,
+        theirs::DescribeClusterRequest,
+        theirs::DescribeClusterResponse,
+    >();
+}
+
+#[test]
+fn add_raft_voter() {
+    check::<AddRaftVoterRequest, theirs::AddRaftVoterRequest, theirs::AddRaftVoterResponse>();
+}
+
+#[test]
+fn remove_raft_voter() {
+    check::<
+        RemoveRaftVoterRequest,
+        theirs::RemoveRaftVoterRequest,
+        theirs::RemoveRaftVoterResponse,
+    >();
+}
+
+#[test]
+fn update_raft_voter() {
+    check::<
+        UpdateRaftVoterRequest,
+        theirs::UpdateRaftVoterRequest,
+        theirs::UpdateRaftVoterResponse,
+    >();
 }

@@ -108,3 +108,33 @@ fn end_quorum_epoch() {
 fn fetch() {
     check("fetch.txt", ApiKey::Fetch, 72);
 }
+
+#[test]
+fn describe_quorum() {
+    check("describe_quorum.txt", ApiKey::DescribeQuorum, 6);
+}
+
+#[test]
+fn fetch_snapshot() {
+    check("fetch_snapshot.txt", ApiKey::FetchSnapshot, 4);
+}
+
+#[test]
+fn describe_cluster() {
+    check("describe_cluster.txt", ApiKey::DescribeCluster, 8);
+}
+
+#[test]
+fn add_raft_voter() {
+    check("add_raft_voter.txt", ApiKey::AddRaftVoter, 4);
+}
+
+#[test]
+fn remove_raft_voter() {
+    check("remove_raft_voter.txt", ApiKey::RemoveRaftVoter, 4);
+}
+
+#[test]
+fn update_raft_voter() {
+    check("update_raft_voter.txt", ApiKey::UpdateRaftVoter, 3);
+}

@@ -52,7 +52,7 @@ pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
 pub(crate) fn api_versions(request: RequestFrame) -> Result<Frame, Refused> {
     let (version, correlation) = (request.header.version, request.header.correlation_id);
     request.decode::<wire::ApiVersionsRequest>().map_err(close)?;
-    let api_keys = ApiKey::ALL.iter().map(|api| (*api).into()).collect();
+    let api_keys = ApiKey::served().map(wire::ApiVersion::from).collect();
     let response = wire::ApiVersionsResponse { api_keys, ..wire::ApiVersionsResponse::default() };
     encode_response(response, version, correlation).map_err(close)
 }
@@ -71,9 +71,14 @@ pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Requ
             let version = request.header.version;
             fetch(request.decode().map_err(close)?, version, names).map(raft::Request::Fetch)
         }
-        ApiKey::ApiVersions | ApiKey::Forward => {
-            Err(Refused::Close("not a request of the protocol".into()))
-        }
+        ApiKey::ApiVersions
+        | ApiKey::Forward
+        | ApiKey::DescribeQuorum
+        | ApiKey::FetchSnapshot
+        | ApiKey::DescribeCluster
+        | ApiKey::AddRaftVoter
+        | ApiKey::RemoveRaftVoter
+        | ApiKey::UpdateRaftVoter => Err(Refused::Close("not a request of the protocol".into())),
     }
 }
 
@@ -358,15 +363,21 @@ pub(crate) fn refusal(
                 ApiKey::Vote => raft::Response::Vote(raft::VoteAnswer { view, granted: false }),
                 ApiKey::BeginQuorumEpoch => raft::Response::BeginQuorumEpoch(view),
                 ApiKey::EndQuorumEpoch => raft::Response::EndQuorumEpoch(view),
-                ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => {
-                    raft::Response::Fetch(raft::FetchAnswer {
-                        view,
-                        high_watermark: None,
-                        start: Offset::ZERO,
-                        fetched: Fetched::Nothing,
-                        round: None,
-                    })
-                }
+                ApiKey::Fetch
+                | ApiKey::ApiVersions
+                | ApiKey::Forward
+                | ApiKey::DescribeQuorum
+                | ApiKey::FetchSnapshot
+                | ApiKey::DescribeCluster
+                | ApiKey::AddRaftVoter
+                | ApiKey::RemoveRaftVoter
+                | ApiKey::UpdateRaftVoter => raft::Response::Fetch(raft::FetchAnswer {
+                    view,
+                    high_watermark: None,
+                    start: Offset::ZERO,
+                    fetched: Fetched::Nothing,
+                    round: None,
+                }),
             };
             return response(asked, body, Vec::new(), names);
         }
@@ -386,7 +397,15 @@ pub(crate) fn refusal(
             let response = wire::EndQuorumEpochResponse { error_code: code, ..Default::default() };
             encode_response(response, version, correlation)
         }
-        ApiKey::Fetch | ApiKey::ApiVersions | ApiKey::Forward => {
+        ApiKey::Fetch
+        | ApiKey::ApiVersions
+        | ApiKey::Forward
+        | ApiKey::DescribeQuorum
+        | ApiKey::FetchSnapshot
+        | ApiKey::DescribeCluster
+        | ApiKey::AddRaftVoter
+        | ApiKey::RemoveRaftVoter
+        | ApiKey::UpdateRaftVoter => {
             let response =
                 wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };
             encode_response(response, version, correlation)

@@ -1,5 +1,6 @@
-//! What Vote, BeginQuorumEpoch and EndQuorumEpoch have in common: they speak of partitions by topic
-//! name, say where leaders can be reached, and answer in one form.
+//! What the quorum's messages have in common: they speak of partitions by topic name and say where
+//! nodes can be reached; Vote, BeginQuorumEpoch and EndQuorumEpoch answer in one form, AddRaftVoter
+//! and RemoveRaftVoter in another.
 
 use crate::coder::{Coder, Tags, Walk};
 use crate::{Error, ErrorCode};
@@ -73,12 +74,12 @@ impl Walk for NodeEndpoint {
     }
 }
 
-/// One listener of the leader.
+/// One listener of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LeaderEndpoint {
-    /// The listener's name, such as `CONTROLLER`.
+pub struct Listener {
+    /// Its name, such as `CONTROLLER`.
     pub name: String,
-    /// Its name or address.
+    /// The node's name or address.
     pub host: String,
     /// Its port.
     pub port: u16,
@@ -86,11 +87,33 @@ pub struct LeaderEndpoint {
     pub tags: Tags,
 }
 
-impl Walk for LeaderEndpoint {
+impl Walk for Listener {
     fn walk<C: Coder>(&mut self, c: &mut C, _version: i16) -> Result<(), Error> {
         c.string("Name", &mut self.name)?;
         c.string("Host", &mut self.host)?;
         c.u16("Port", &mut self.port)?;
+        c.unknown_tags(&mut self.tags)
+    }
+}
+
+/// One listener of the leader.
+pub type LeaderEndpoint = Listener;
+
+/// The levels of `kraft.version` that a voter supports, both inclusive (KIP-853).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KRaftVersionFeature {
+    /// The lowest.
+    pub min_supported_version: i16,
+    /// The highest.
+    pub max_supported_version: i16,
+    /// Tagged fields that we do not know.
+    pub tags: Tags,
+}
+
+impl Walk for KRaftVersionFeature {
+    fn walk<C: Coder>(&mut self, c: &mut C, _version: i16) -> Result<(), Error> {
+        c.i16("MinSupportedVersion", &mut self.min_supported_version)?;
+        c.i16("MaxSupportedVersion", &mut self.max_supported_version)?;
         c.unknown_tags(&mut self.tags)
     }
 }
@@ -117,6 +140,29 @@ impl<const API: i16> Walk for LeadershipPartition<API> {
         c.error_code("ErrorCode", &mut self.error_code)?;
         c.i32("LeaderId", &mut self.leader_id)?;
         c.i32("LeaderEpoch", &mut self.leader_epoch)?;
+        c.unknown_tags(&mut self.tags)
+    }
+}
+
+/// The answer to AddRaftVoter and to RemoveRaftVoter. The same fields in both; `API`, the key,
+/// keeps the two apart.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct VoterChangeResponse<const API: i16> {
+    /// How long the answer was held back, in milliseconds.
+    pub throttle_time_ms: i32,
+    /// Why the voters did not change.
+    pub error_code: ErrorCode,
+    /// The same in words.
+    pub error_message: Option<String>,
+    /// Tagged fields that we do not know.
+    pub tags: Tags,
+}
+
+impl<const API: i16> Walk for VoterChangeResponse<API> {
+    fn walk<C: Coder>(&mut self, c: &mut C, _version: i16) -> Result<(), Error> {
+        c.i32("ThrottleTimeMs", &mut self.throttle_time_ms)?;
+        c.error_code("ErrorCode", &mut self.error_code)?;
+        c.nullable_string("ErrorMessage", &mut self.error_message)?;
         c.unknown_tags(&mut self.tags)
     }
 }
