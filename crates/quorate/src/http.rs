@@ -30,14 +30,24 @@ pub type Store = Sessioned<Kv>;
 const CONNECTIONS: usize = 4_096;
 /// How long a client may take for the head of a request, and be idle between two.
 const HEAD_TIME: Duration = Duration::from_secs(60);
+/// All values on their way in, together, in KiB: further ones wait to be read until some are written.
+const VALUES_KIB: usize = 64 << 10;
 /// Heads are at most this large; hyper answers 431 above it.
 const HEAD_BYTES: usize = 64 << 10;
 /// A pause when the process is out of file descriptors, for some to come free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What all connections share.
+struct Shared {
+    handle: Handle<Store>,
+    /// In KiB, see [`VALUES_KIB`].
+    room_for_values: Semaphore,
+}
+
 /// Serves until `stop` holds true or its sender is gone; requests begun by then are answered.
 pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let shared = Arc::new(Shared { handle, room_for_values: Semaphore::new(VALUES_KIB) });
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.expect("nobody closes it");
         let accepted = tokio::select! {
@@ -46,9 +56,9 @@ pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch
         };
         match accepted {
             Ok((stream, _)) => {
-                let (handle, stop) = (handle.clone(), stop.clone());
+                let (shared, stop) = (Arc::clone(&shared), stop.clone());
                 tokio::spawn(async move {
-                    converse(stream, handle, stop).await;
+                    converse(stream, shared, stop).await;
                     drop(permit);
                 });
             }
@@ -60,12 +70,12 @@ pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch
     }
 }
 
-async fn converse(stream: TcpStream, handle: Handle<Store>, mut stop: watch::Receiver<bool>) {
+async fn converse(stream: TcpStream, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     // Answers are small and wanted now. Failing to say so costs latency only.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
-        let handle = handle.clone();
-        async move { Ok::<_, Infallible>(route::answer(&handle, request).await) }
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(route::answer(&shared, request).await) }
     });
     let mut connection = std::pin::pin!(
         http1::Builder::new()

@@ -19,7 +19,7 @@ use values::{Given, Listener, Values};
 /// What a file said, ready to start a node with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// For [`Node::open`](quorate_node::config::Config).
+    /// For [`Node::open`](crate::Node::open).
     pub config: Config,
     /// What an operator should hear, a sentence each.
     pub notes: Vec<String>,

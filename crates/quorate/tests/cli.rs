@@ -153,7 +153,7 @@ fn two_processes_never_share_a_directory() {
 
 #[test]
 fn without_a_node_the_client_says_what_it_tried() {
-    // Bound and never listened to by anyone: a connection is refused as long as it is held.
+    // Free a moment ago: nobody listens there.
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap();
     drop(held);

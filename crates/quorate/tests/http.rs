@@ -238,6 +238,23 @@ fn a_value_that_will_be_too_large_is_refused_before_it_is_sent() {
 }
 
 #[test]
+fn values_that_never_come_hold_no_more_than_their_room() {
+    let server = serve();
+    let head = "PUT /v1/kv/k HTTP/1.1\r\nhost: x\r\ncontent-length: 1048576\r\n\r\n";
+    let stalled: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    check(&server, ("GET", "/livez", "", ""), 200, "alive\n");
+    refused(&server, ("GET", "/v1/kv/k", "", ""), 404, "no_such_key", None);
+    drop(stalled);
+    check(&server, ("PUT", "/v1/kv/k", "", "v"), 200, "{\"version\":1}\n");
+}
+
+#[test]
 fn nonsense_on_the_port_disturbs_nobody() {
     let server = serve();
     let many_lines = format!("GET /livez HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(200));

@@ -31,8 +31,11 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// Their addresses, at least one.
     pub(crate) fn urls(&self) -> Outcome<Vec<Url>> {
-        let given: Vec<String> = match self.http.is_empty() {
-            false => self.http.clone(),
+        // An empty variable of the environment is no address.
+        let given = self.http.iter().filter(|text| !text.trim().is_empty());
+        let given: Vec<String> = given.cloned().collect();
+        let given = match given.is_empty() {
+            false => given,
             true => match dev::known_urls(Path::new(dev::DIRECTORY)) {
                 known if known.is_empty() => vec![FALLBACK.to_owned()],
                 known => known,

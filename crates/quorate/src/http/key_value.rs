@@ -1,9 +1,9 @@
 //! `/v1/kv`: the store. An ETag is a version, a version is an offset.
 
-use super::Store;
 use super::parameters::{self, Parameters};
 use super::reply::{self, Refusal, Reply, VERSION, etag, json};
 use super::session::unexpected;
+use super::{Shared, Store};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
@@ -14,12 +14,13 @@ use hyper::{Request, StatusCode};
 use quorate_base::{Offset, Span};
 use quorate_machine::kv::{self, Invalid, MAX_LIST_KEYS, MAX_VALUE_BYTES, Outcome, Query, Write};
 use quorate_machine::{Answer, Operation, Request as Ask, Stamp};
-use quorate_node::handle::{Consistency, Handle};
+use quorate_node::handle::{Consistency, Error, Handle};
 use serde::Serialize;
 use std::time::Duration;
+use tokio::sync::SemaphorePermit;
 
 /// How long a client may take to send a value.
-const BODY_TIME: Duration = Duration::from_secs(30);
+const BODY_TIME: Duration = Duration::from_secs(10);
 const DEFAULT_LIST_KEYS: u64 = 100;
 
 #[derive(Serialize)]
@@ -87,7 +88,7 @@ const BYTES: &str = "application/octet-stream";
 
 /// `PUT /v1/kv/KEY`, the body is the value.
 pub(super) async fn put(
-    handle: &Handle<Store>,
+    shared: &Shared,
     key: &str,
     request: Request<Incoming>,
 ) -> Result<Reply, Refusal> {
@@ -96,9 +97,10 @@ pub(super) async fn put(
     let key = decode_key(key)?;
     let condition = parameters::condition(request.headers())?;
     let stamp = parameters::stamp(request.headers())?;
-    let value = body(request.into_body()).await?;
+    // The room is held until the value is written.
+    let (value, _room) = body(shared, request.into_body()).await?;
     let write = Write::Put { key: &key, value: &value, condition };
-    match submit(handle, write, stamp, patience).await? {
+    match submit(&shared.handle, write, stamp, patience).await? {
         Outcome::Written { version } => {
             let status = match condition {
                 kv::Condition::IfAbsent => StatusCode::CREATED,
@@ -219,16 +221,26 @@ fn consistency(parameters: &Parameters) -> Result<Consistency, Refusal> {
     }
 }
 
-/// Reads a value; one that is too large, or says that it will be, is not read to its end.
-async fn body(incoming: Incoming) -> Result<Bytes, Refusal> {
-    let announced = incoming.size_hint().lower();
+/// Reads a value, once there is room for it; one that is too large, or says that it will be, is not
+/// read to its end.
+async fn body(
+    shared: &Shared,
+    incoming: Incoming,
+) -> Result<(Bytes, SemaphorePermit<'_>), Refusal> {
+    let size = incoming.size_hint();
     let too_long = |len| Refusal::from(Invalid::ValueTooLong { len, max: MAX_VALUE_BYTES as u64 });
-    if announced > MAX_VALUE_BYTES as u64 {
-        return Err(too_long(announced));
+    if size.lower() > MAX_VALUE_BYTES as u64 {
+        return Err(too_long(size.lower()));
     }
+    let most = size.upper().map_or(MAX_VALUE_BYTES as u64, |most| most.min(MAX_VALUE_BYTES as u64));
+    let room = shared.room_for_values.acquire_many(1 + (most >> 10) as u32);
+    let Ok(room) = tokio::time::timeout(BODY_TIME, room).await else {
+        return Err(Refusal::from(Error::Overloaded));
+    };
+    let room = room.expect("nobody closes it");
     let whole = Limited::new(incoming, MAX_VALUE_BYTES).collect();
     match tokio::time::timeout(BODY_TIME, whole).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(collected)) => Ok((collected.to_bytes(), room)),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(too_long(MAX_VALUE_BYTES as u64 + 1))
         }

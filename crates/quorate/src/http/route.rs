@@ -1,18 +1,18 @@
 //! Which path means what.
 
 use super::reply::{Refusal, Reply, method_not_allowed};
-use super::{Store, health, key_value, session};
+use super::{Shared, health, key_value, session};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
-use quorate_node::handle::Handle;
 
 /// Answers any request at all.
-pub(super) async fn answer(handle: &Handle<Store>, request: Request<Incoming>) -> Reply {
+pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Reply {
+    let handle = &shared.handle;
     let path = request.uri().path().to_owned();
     let reply = if let Some(key) = path.strip_prefix("/v1/kv/") {
         match *request.method() {
             Method::GET | Method::HEAD => key_value::get(handle, key, &request).await,
-            Method::PUT => key_value::put(handle, key, request).await,
+            Method::PUT => key_value::put(shared, key, request).await,
             Method::DELETE => key_value::delete(handle, key, &request).await,
             _ => return method_not_allowed("GET, HEAD, PUT, DELETE"),
         }
