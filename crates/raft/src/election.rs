@@ -308,7 +308,7 @@ impl Quorum {
                     return true;
                 }
             }
-            None if role.tally.won() || lacking => {
+            None if (role.tally.won() || lacking) && self.standing.epoch < LAST_EPOCH => {
                 self.become_candidate(own, out);
                 return true;
             }
