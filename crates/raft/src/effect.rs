@@ -155,7 +155,7 @@ pub enum Effect {
         upto: Offset,
     },
     /// The leader or the epoch changed. `leader == self` comes only once all that earlier epochs
-    /// left in the log is committed (the high watermark passed this epoch's start) [P40].
+    /// left in the log is committed (the high watermark passed this epoch's start) (rule P40).
     Lead {
         /// The epoch.
         epoch: Epoch,
