@@ -139,6 +139,13 @@ impl<M: Machine> Replica<M> {
         }
     }
 
+    /// Whether writes wait that the next turn would take.
+    pub(crate) fn has_batch(&self) -> bool {
+        self.leading.serving.is_some()
+            && !self.clients.writes.is_empty()
+            && self.leading.uncommitted_bytes < self.settings.uncommitted_max_bytes
+    }
+
     /// Judges the waiting writes and appends what they add as one batch.
     pub(crate) fn close_batch(&mut self) {
         let Some(epoch) = self.leading.serving else { return };
