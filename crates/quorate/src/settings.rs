@@ -293,7 +293,8 @@ fn membership(
             own.at.port, bind.port
         ));
     }
-    if let count @ (2 | 4 | 6 | 8) = voters.len() {
+    let count = voters.len();
+    if count > 0 && count.is_multiple_of(2) {
         notes.push(format!(
             "{count} voters survive the loss of {}, no more than {} would, and need one more to agree: \
              use an odd number",

@@ -43,9 +43,9 @@ Examples:
   quorate dev --nodes 5 --dir /tmp/five
   quorate dev --fresh           forget the data of the last time")]
 pub(crate) struct Args {
-    /// How many nodes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
-    nodes: u32,
+    /// How many nodes, 1 to 9: as many as the directory has, or three
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
+    nodes: Option<u32>,
     /// Where the nodes keep their data, logs and files of settings
     #[arg(long, default_value = DIRECTORY)]
     dir: PathBuf,

@@ -37,7 +37,7 @@ impl Values {
         given.filter(|value| !value.is_empty()).or(setting.default)
     }
 
-    /// Reports a setting's value as wrong; `why` completes "must be …" or stands by itself.
+    /// Reports a setting's value as wrong; `why` follows it in the message.
     pub(super) fn wrong(&mut self, setting: &Setting, why: impl Into<String>) {
         let given = self.given.get(setting.name);
         self.problems.push(Problem {

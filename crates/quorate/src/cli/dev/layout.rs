@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// Where `dev` keeps its nodes unless told otherwise.
 pub(crate) const DIRECTORY: &str = "quorate-dev";
 const MARKER: &str = "quorate-dev.json";
+/// How many nodes a new directory gets unless told otherwise.
+const NODES: u32 = 3;
 /// The first ports tried; below the range that systems take for outgoing connections.
 const HTTP_PORT: u16 = 7_101;
 const RAFT_PORT: u16 = 7_201;
@@ -59,12 +61,11 @@ pub(crate) struct Place {
 
 impl Layout {
     /// Opens what an earlier run left, or makes it anew.
-    pub(crate) fn open(root: &Path, nodes: u32, fresh: bool) -> Outcome<Layout> {
-        let io = |error: std::io::Error| {
-            failed(format!("{}: {error}; choose another --dir", root.display()))
-        };
-        fs::create_dir_all(root).or_else(io)?;
-        let root = fs::canonicalize(root).or_else(|error| io(error).map(|()| PathBuf::new()))?;
+    pub(crate) fn open(root: &Path, nodes: Option<u32>, fresh: bool) -> Outcome<Layout> {
+        let made = fs::create_dir_all(root).and_then(|()| fs::canonicalize(root));
+        let root = made.or_else(|error| {
+            failed(format!("{} cannot be made: {error}; choose another --dir", root.display()))
+        })?;
         // Before the lock, which writes: a directory that is not ours stays as it is.
         remembered(&root)?;
         let lock = OsDisk::lock(&root, "quorate dev").or_else(|error| failed(error.to_string()))?;
@@ -73,7 +74,9 @@ impl Layout {
             forget(&root, &memory)?;
         }
         let memory = match memory {
-            Some(memory) if memory.nodes.len() == nodes as usize => memory,
+            Some(memory) if nodes.is_none_or(|nodes| memory.nodes.len() == nodes as usize) => {
+                memory
+            }
             Some(memory) => {
                 let made = memory.nodes.len();
                 return failed(format!(
@@ -82,7 +85,7 @@ impl Layout {
                     root.display()
                 ));
             }
-            None => make(&root, nodes)?,
+            None => make(&root, nodes.unwrap_or(NODES))?,
         };
         let layout = Layout { root, memory, _lock: lock };
         wait_for_ports(&layout.memory)?;
