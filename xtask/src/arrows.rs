@@ -17,7 +17,11 @@ const CRATES: [Crate; 8] = [
     Crate { name: "base", ours: &[], others: Some(&[]) },
     Crate { name: "raft", ours: &["base"], others: Some(&[]) },
     Crate { name: "wire", ours: &["base"], others: Some(&["bytes"]) },
-    Crate { name: "log", ours: &["base", "wire"], others: Some(&["bytes", "crc32c"]) },
+    Crate {
+        name: "log",
+        ours: &["base", "wire"],
+        others: Some(&["bytes", "crc32c", "flate2", "lz4_flex", "ruzstd", "snap"]),
+    },
     Crate { name: "machine", ours: &["base", "wire"], others: Some(&["bytes"]) },
     Crate {
         name: "node",

@@ -33,7 +33,8 @@ impl Rng {
         n > 0 && self.below(n) == 0
     }
 
-    /// A generator of its own for a part of the run, so that one more draw here moves nothing there.
+    /// A generator of its own for a part of the run, so that one more draw here moves nothing
+    /// there.
     pub fn fork(&mut self) -> Rng {
         Rng(self.next())
     }

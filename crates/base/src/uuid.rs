@@ -16,8 +16,9 @@ impl Uuid {
     /// The topic id of `__cluster_metadata`: the uuid whose value is 1.
     pub const METADATA_TOPIC: Uuid = Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
-    /// Makes random bytes into an id that is safe everywhere: a version 4 uuid, never one of Kafka's
-    /// reserved values, and `None` where its text would start with '-', which breaks command lines.
+    /// Makes random bytes into an id that is safe everywhere: a version 4 uuid, never one of
+    /// Kafka's reserved values, and `None` where its text would start with '-', which breaks
+    /// command lines.
     pub fn from_random(mut bytes: [u8; 16]) -> Option<Uuid> {
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;

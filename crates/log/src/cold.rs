@@ -8,7 +8,8 @@ use crate::segment::INDEX_SPACING_BYTES;
 use bytes::Bytes;
 use quorate_base::Offset;
 
-/// Where to read and how much. If the log's generation is another one when the bytes arrive, drop them.
+/// Where to read and how much. If the log's generation is another one when the bytes arrive, drop
+/// them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColdRead {
     /// Of the log that planned this.
@@ -28,8 +29,8 @@ pub struct ColdRead {
 }
 
 /// Whole batches, one after the other; empty if the first one ends beyond the plan's `end`. A batch
-/// that is not as it was written is an error, once it is the first; before that the ones ahead of it
-/// are served.
+/// that is not as it was written is an error, once it is the first; before that the ones ahead of
+/// it are served.
 pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error> {
     let mut file = Segment { disk, plan, file: None };
     let (position, first) = file.find()?;

@@ -1,6 +1,6 @@
 //! `quorum-state`: which epoch this replica has seen, who leads it, whom it voted for.
 //!
-//! Written before anything that rests on it leaves the node [R2.2]. Version 0, Kafka's form for
+//! Written before anything that rests on it leaves the node [P9] [P43]. Version 0, Kafka's form for
 //! static voters, is written; version 1 is read too. A missing file is a replica that has seen
 //! nothing; a file that cannot be read is an error and never a fresh start, because a replica that
 //! forgets its vote may vote twice.

@@ -1,7 +1,7 @@
 //! What can go wrong with the files, with the facts to act on.
 //!
-//! Paths are relative to the disk's root, like those of [`crate::Disk`]; who prints an error knows the
-//! root. None of these is retried: after an error of a write or a sync the state of the file is
+//! Paths are relative to the disk's root, like those of [`crate::Disk`]; who prints an error knows
+//! the root. None of these is retried: after an error of a write or a sync the state of the file is
 //! unknown, and only a restart, which reads everything again, may go on.
 
 use crate::disk::Operation;

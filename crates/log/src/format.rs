@@ -8,8 +8,9 @@ use crate::{EpochTable, Error, Meta, epoch_file, meta_file, partition_file};
 use quorate_base::{Offset, Uuid};
 use std::io;
 
-/// Makes an empty log in `partition` and says whose it is. `meta.properties` comes last: a format that
-/// was cut short can be run again. A directory with a `meta.properties` or with records is refused.
+/// Makes an empty log in `partition` and says whose it is. `meta.properties` comes last: a format
+/// that was cut short can be run again. A directory with a `meta.properties` or with records is
+/// refused.
 pub fn format<D: Disk>(
     disk: &mut D,
     partition: &str,

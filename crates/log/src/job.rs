@@ -55,7 +55,8 @@ pub struct Truncate {
 pub enum Cut {
     /// At this byte.
     At(u64),
-    /// At the batch that begins at the new end, to be found from this byte on, where a batch begins.
+    /// At the batch that begins at the new end, to be found from this byte on, where a batch
+    /// begins.
     Find {
         /// Where to begin the search.
         from: u64,

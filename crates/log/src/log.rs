@@ -1,4 +1,5 @@
-//! The log in memory: its marks, where its batches lie, its newest bytes. Plans file work, does none.
+//! The log in memory: its marks, where its batches lie, its newest bytes. Plans file work, does
+//! none.
 //!
 //! Each change updates the marks at once and returns the [`Job`] that brings the files after it, so
 //! reads see an append before the disk does. What is durable, the caller learns from
@@ -13,7 +14,8 @@ use crate::{Election, EpochTable, Options, Recovery, election_file};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset};
 
-/// The log of one partition. Invariant: `start <= end`; the segments join, without gap, from `start`.
+/// The log of one partition. Invariant: `start <= end`; the segments join, without gap, from
+/// `start`.
 #[derive(Clone, Debug)]
 pub struct Log {
     options: Options,

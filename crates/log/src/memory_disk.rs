@@ -1,10 +1,11 @@
 //! A disk in memory that forgets what was not synced: for tests and the simulator.
 //!
-//! It keeps two states apart: the page cache, which every handle sees, and what is durable. A file's
-//! unsynced writes and cuts, and a directory's unsynced names, wait in a list. [`MemoryDisk::crash`]
-//! lets a seeded part of each list survive: names in order, as journals keep them, and of file bytes
-//! any set of sectors, because nothing orders those. Clones share one state; after a crash or a kill
-//! open files are stale and refuse every call, as those of a dead process would.
+//! It keeps two states apart: the page cache, which every handle sees, and what is durable. A
+//! file's unsynced writes and cuts, and a directory's unsynced names, wait in a list.
+//! [`MemoryDisk::crash`] lets a seeded part of each list survive: names in order, as journals keep
+//! them, and of file bytes any set of sectors, because nothing orders those. Clones share one
+//! state; after a crash or a kill open files are stale and refuse every call, as those of a dead
+//! process would.
 
 use crate::disk::{Disk, Mode, Operation};
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! `meta.properties`: whose directory this is. Written once, by `format`, as the last file: where it
-//! is, formatting was complete.
+//! `meta.properties`: whose directory this is. Written once, by `format`, as the last file: where
+//! it is, formatting was complete.
 
 use crate::Error;
 use crate::disk::Disk;

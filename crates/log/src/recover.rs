@@ -2,9 +2,9 @@
 //!
 //! Rules: a damaged or cut batch is a torn tail only in the last segment and only at or above the
 //! synced mark; it is cut off and a [`Note`] says so. Everywhere else it is an error, because this
-//! replica may have promised those records. Whatever is kept is synced before it is reported, so all
-//! of a [`Recovery`] is durable. A crash during recovery is as any other. See `synced_file.rs` for
-//! what the mark proves and `epoch_file.rs` for what its table guards.
+//! replica may have promised those records. Whatever is kept is synced before it is reported, so
+//! all of a [`Recovery`] is durable. A crash during recovery is as any other. See `synced_file.rs`
+//! for what the mark proves and `epoch_file.rs` for what its table guards.
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{TEMPORARY, join, read_file, replace_file};
@@ -209,7 +209,8 @@ impl<D: Disk> Recover<'_, D> {
         }
     }
 
-    /// Compares the epoch table with what the batches say, and writes it anew if it does not follow.
+    /// Compares the epoch table with what the batches say, and writes it anew if it does not
+    /// follow.
     fn epochs(&mut self, scanned: &EpochTable, mark: Found) -> Result<(), Error> {
         let path = join(self.dir, epoch_file::NAME);
         let why = match read_file(self.disk, &path)? {

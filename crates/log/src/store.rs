@@ -168,7 +168,8 @@ impl<D: Disk> Store<D> {
         self.write_epochs()
     }
 
-    /// Where the batch begins whose base offset is `end`, or the file ends if its records end there.
+    /// Where the batch begins whose base offset is `end`, or the file ends if its records end
+    /// there.
     fn find(&self, path: &str, from: u64, end: Offset) -> Result<u64, Error> {
         let mut position = from;
         let mut next = None;

@@ -4,12 +4,13 @@
 //! was never synced. The same damage lower down means that the disk lost what it had confirmed, and
 //! cutting there would silently take back promises. The mark tells the two apart.
 //!
-//! It is written after a sync of the log returned and is not synced itself (one small write a group);
-//! it is lowered in both slots, and synced, before a truncation begins. So *whatever mark is found was true*: all
-//! below it was durable and has not been cut since. After a kill of the process the page cache lives
-//! on, and the mark is that of the last sync that returned. After a power loss an older one may be
-//! found: damage between it and the last sync is then taken for a torn tail. That window is as long as
-//! the system keeps a dirty page (about 30 s on Linux), and needs a power loss and a failing disk in it.
+//! It is written after a sync of the log returned and is not synced itself (one small write a
+//! group); it is lowered in both slots, and synced, before a truncation begins. So *whatever mark
+//! is found was true*: all below it was durable and has not been cut since. After a kill of the
+//! process the page cache lives on, and the mark is that of the last sync that returned. After a
+//! power loss an older one may be found: damage between it and the last sync is then taken for a
+//! torn tail. That window is as long as the system keeps a dirty page (about 30 s on Linux), and
+//! needs a power loss and a failing disk in it.
 //!
 //! Two slots, 4096 bytes apart so that no device tears both with one write, used in turn; the valid
 //! one with the higher sequence counts.

@@ -52,7 +52,8 @@ fn play(disk: &MemoryDisk, tail_bytes: u64, history: &[Step]) -> (Vec<State>, us
             }
             Truncate(end) => {
                 node.truncate(end);
-                // Cuts need not be atomic over segments: every batch boundary on the way is a state.
+                // Cuts need not be atomic over segments: every batch boundary on the way is a
+                // state.
                 while batches.last().is_some_and(|(base, _)| *base > end) {
                     batches.pop();
                     state.log = batches.iter().flat_map(|(_, bytes)| bytes.clone()).collect();

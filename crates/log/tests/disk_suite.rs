@@ -1,5 +1,5 @@
-//! What every [`Disk`] must do, on the operating system's and on the one in memory; and that both end
-//! up with the same bytes after the same work of a store.
+//! What every [`Disk`] must do, on the operating system's and on the one in memory; and that both
+//! end up with the same bytes after the same work of a store.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

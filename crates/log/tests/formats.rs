@@ -1,5 +1,5 @@
-//! docs/FORMATS.md shows every file as the log writes it: each example there is made here and looked
-//! for, line by line. On a mismatch the test prints what belongs into the page.
+//! docs/FORMATS.md shows every file as the log writes it: each example there is made here and
+//! looked for, line by line. On a mismatch the test prints what belongs into the page.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

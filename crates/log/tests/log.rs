@@ -133,8 +133,8 @@ fn an_election_state_is_durable_before_and_after_what_surrounds_it() {
     node.append(1, 1, 10);
     node.elect(2);
     node.append(1, 2, 10);
-    // Two groups of records, each with a new epoch (sync of records; file and name of the table), and
-    // the election state between them (file and name).
+    // Two groups of records, each with a new epoch (sync of records; file and name of the table),
+    // and the election state between them (file and name).
     assert_eq!(node.run().syncs, 3 + 2 + 3);
 }
 

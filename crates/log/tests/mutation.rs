@@ -1,5 +1,5 @@
-//! Seeded damage: whatever is done to the bytes, nothing panics, what is accepted is a prefix of what
-//! was written, and an error names a place in the file.
+//! Seeded damage: whatever is done to the bytes, nothing panics, what is accepted is a prefix of
+//! what was written, and an error names a place in the file.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,7 +1,8 @@
 //! What a machine sees of the log: one committed batch, decoded and borrowed.
 //!
-//! The node makes these views from the log's bytes; nothing is copied and headers are not even parsed
-//! until someone asks. A batch arrives whole, so that a transaction is never seen half applied.
+//! The node makes these views from the log's bytes; nothing is copied and headers are not even
+//! parsed until someone asks. A batch arrives whole, so that a transaction is never seen half
+//! applied.
 
 use quorate_base::{Epoch, Offset};
 use std::fmt;
@@ -15,8 +16,8 @@ pub struct Batch<'a> {
     pub end: Offset,
     /// The leadership period that wrote it.
     pub epoch: Epoch,
-    /// The leader's wall clock when it made the batch, in Unix milliseconds: the only time of day that
-    /// all replicas agree on.
+    /// The leader's wall clock when it made the batch, in Unix milliseconds: the only time of day
+    /// that all replicas agree on.
     pub timestamp_ms: i64,
     /// The records, by offset.
     pub records: &'a [Record<'a>],
@@ -71,7 +72,8 @@ impl<'a> Headers<'a> {
         self.encoded
     }
 
-    /// Walks them. Ends early at bytes that are no header, which a log with checked batches has not.
+    /// Walks them. Ends early at bytes that are no header, which a log with checked batches has
+    /// not.
     pub fn iter(self) -> HeaderIter<'a> {
         HeaderIter { left: self.count, rest: self.encoded }
     }

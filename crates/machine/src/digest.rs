@@ -1,7 +1,7 @@
 //! The hash behind [`crate::Machine::digest`]: fast, the same on every processor, no secret.
 //!
-//! It finds replicas that differ by mistake, not by malice. Never written to disk or sent, so it may
-//! change with any version.
+//! It finds replicas that differ by mistake, not by malice. Never written to disk or sent, so it
+//! may change with any version.
 
 /// Hashes one byte string after another; where they end counts.
 #[derive(Clone, Copy)]

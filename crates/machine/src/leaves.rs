@@ -11,12 +11,12 @@ use quorate_base::{Offset, OffsetEpoch};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Most entries of a leaf: what a first write after a picture copies, and half of it what an insertion
-/// moves on average.
+/// Most entries of a leaf: what a first write after a picture copies, and half of it what an
+/// insertion moves on average.
 const LEAF: usize = 64;
 
-/// How much of a leaf's first key lies in the leaf itself, where finding a leaf looks first: going to
-/// the key costs three cache misses a step instead of one.
+/// How much of a leaf's first key lies in the leaf itself, where finding a leaf looks first: going
+/// to the key costs three cache misses a step instead of one.
 const HEAD: usize = 32;
 
 /// The map.

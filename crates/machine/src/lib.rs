@@ -1,10 +1,10 @@
 //! State machines on a replicated log: the trait, exactly-once sessions and the key-value store.
 //!
-//! [`Machine`] is one of the two seams of Quorate, the one above the log: an embedder implements it,
-//! and so do [`Kv`] and [`Sessioned`], which wraps any machine and applies a repeated request once.
-//! Everything here is a pure function of the log and of the times passed in: no clock, thread, file,
-//! socket or hash map. The bytes of records are decoded and encoded elsewhere; see [`Batch`] for what
-//! comes in and [`Proposal`] for what goes out.
+//! [`Machine`] is one of the two seams of Quorate, the one above the log: an embedder implements
+//! it, and so do [`Kv`] and [`Sessioned`], which wraps any machine and applies a repeated request
+//! once. Everything here is a pure function of the log and of the times passed in: no clock,
+//! thread, file, socket or hash map. The bytes of records are decoded and encoded elsewhere; see
+//! [`Batch`] for what comes in and [`Proposal`] for what goes out.
 
 mod batch;
 mod digest;

@@ -1,9 +1,10 @@
 //! The seam above the log: what a replicated state machine must do.
 //!
 //! Two halves. *Every replica*: [`Machine::apply`] turns committed batches into state, equal on all
-//! replicas at equal offsets. *The leader only*: requests are judged on the **tail**, the applied state
-//! plus what is proposed and not yet applied, so that a request is judged before its predecessors are
-//! committed. Nothing expires inside `apply`: the leader proposes it from its timers.
+//! replicas at equal offsets. *The leader only*: requests are judged on the **tail**, the applied
+//! state plus what is proposed and not yet applied, so that a request is judged before its
+//! predecessors are committed. Nothing expires inside `apply`: the leader proposes it from its
+//! timers.
 
 use crate::{Batch, Headers, Proposal, Record, Request};
 use bytes::Bytes;
@@ -13,10 +14,10 @@ use std::fmt;
 /// A deterministic state machine that owns no clock, no thread and no I/O.
 ///
 /// The caller's promises: batches come in log order, each once. After `lead(Some)` every batch that
-/// becomes committed came out of `propose` and `wake`, in the order given, at the offsets given; when
-/// that fails (leadership lost, or a batch was not taken) the caller says `lead(None)`, and `lead(Some)`
-/// again only once everything in the log is applied. `propose`, `wake` and a finite `deadline` exist
-/// only between the two.
+/// becomes committed came out of `propose` and `wake`, in the order given, at the offsets given;
+/// when that fails (leadership lost, or a batch was not taken) the caller says `lead(None)`, and
+/// `lead(Some)` again only once everything in the log is applied. `propose`, `wake` and a finite
+/// `deadline` exist only between the two.
 pub trait Machine {
     /// A question about the state. Answered where it was asked, so it never crosses the wire.
     type Query;
@@ -52,16 +53,17 @@ pub trait Machine {
     fn lead(&mut self, now: Time, since: Option<(Epoch, Offset)>);
 
     /// Judges a request on the tail. `at` is the offset that the first record it adds to `out` will
-    /// get, and the end of the tail that the request is judged on. Adds any number of records, which
-    /// stay one group, and exactly one answer: with records it is sent once they are committed; without,
-    /// as a linearizable read of everything below `at`.
+    /// get, and the end of the tail that the request is judged on. Adds any number of records,
+    /// which stay one group, and exactly one answer: with records it is sent once they are
+    /// committed; without, as a linearizable read of everything below `at`.
     fn propose(&mut self, now: Time, at: Offset, request: &Request, out: &mut Proposal);
 
     /// Proposes what is due by time, as groups of records without an answer. `at` as in `propose`.
     /// May leave work for a next call, with a deadline that has passed.
     fn wake(&mut self, now: Time, at: Offset, out: &mut Proposal);
 
-    /// When the leader should call `wake`; earlier is harmless. [`Time::NEVER`] if nothing is timed.
+    /// When the leader should call `wake`; earlier is harmless. [`Time::NEVER`] if nothing is
+    /// timed.
     fn deadline(&self) -> Time;
 }
 

@@ -97,8 +97,8 @@ impl Proposal {
         self.answer.take()
     }
 
-    /// Ends the open group; what follows may go to another batch. For `wake`: a `propose` call is one
-    /// group. Without records in it nothing happens.
+    /// Ends the open group; what follows may go to another batch. For `wake`: a `propose` call is
+    /// one group. Without records in it nothing happens.
     pub fn close_group(&mut self) {
         if self.open < self.records.len() {
             self.groups.push(Group {
@@ -126,7 +126,8 @@ impl Proposal {
         self.bytes.len()
     }
 
-    /// After a `propose` or `wake` call: ends its group and hands out its answer (`None` for `wake`).
+    /// After a `propose` or `wake` call: ends its group and hands out its answer (`None` for
+    /// `wake`).
     pub fn finish(&mut self) -> Option<Answer> {
         self.close_group();
         self.answer.take()

@@ -10,8 +10,8 @@ use std::fmt;
 /// A request to change the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Makes a [`Operation::Write`] apply at most once. Ignored on the session operations, which are
-    /// safe to repeat: a session opened twice merely expires once.
+    /// Makes a [`Operation::Write`] apply at most once. Ignored on the session operations, which
+    /// are safe to repeat: a session opened twice merely expires once.
     pub stamp: Option<Stamp>,
     /// What to do.
     pub operation: Operation,
@@ -60,8 +60,8 @@ pub enum Operation {
     Write(Bytes),
 }
 
-/// A session: the offset of the record that opened it. No two sessions that anyone was told of share one,
-/// since the answer waits until the record is committed.
+/// A session: the offset of the record that opened it. No two sessions that anyone was told of
+/// share one, since the answer waits until the record is committed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub Offset);
 
@@ -77,8 +77,8 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// Names one write of a session. A client that wants several writes in flight uses as many slots; in
-/// each slot it sends a sequence only after the one before it was answered.
+/// Names one write of a session. A client that wants several writes in flight uses as many slots;
+/// in each slot it sends a sequence only after the one before it was answered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stamp {
     /// Whose write it is.
@@ -105,8 +105,8 @@ pub enum Answer {
 /// Why a request was refused for its session's sake. The write was not applied by this request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionRefusal {
-    /// The session never was, was closed, or expired. Whether an earlier copy of the write was applied
-    /// can no longer be known.
+    /// The session never was, was closed, or expired. Whether an earlier copy of the write was
+    /// applied can no longer be known.
     Unknown,
     /// The slot already holds a newer write; the answer to this one is forgotten.
     Stale {

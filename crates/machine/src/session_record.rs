@@ -1,7 +1,7 @@
 //! The records of sessions, byte for byte; docs/FORMATS.md shows them.
 //!
-//! Their keys begin with 0x00 0x73 ('s'), which no client may use. A session's slots sort right behind
-//! it. Readers take what they do not know as absent, never as something else.
+//! Their keys begin with 0x00 0x73 ('s'), which no client may use. A session's slots sort right
+//! behind it. Readers take what they do not know as absent, never as something else.
 
 use crate::request::{Answer, SessionId};
 use bytes::Bytes;

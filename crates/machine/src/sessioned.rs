@@ -1,11 +1,12 @@
 //! Exactly once: a wrapper that gives any machine sessions.
 //!
-//! A stamped write is applied once, however often it arrives: its answer is logged in the same group as
-//! its effect, one record per slot of the session, so that compaction keeps the newest and a snapshot
-//! holds them all. A refusal is logged as well: judged again later it might not be one, and then a
-//! delayed copy would do what its client was told did not happen. Sessions end by records too, which
-//! the leader proposes when nothing was heard for the session's time to live; a new leader, which heard
-//! nothing yet, grants each a full one. The inner machine sees only its own records.
+//! A stamped write is applied once, however often it arrives: its answer is logged in the same
+//! group as its effect, one record per slot of the session, so that compaction keeps the newest and
+//! a snapshot holds them all. A refusal is logged as well: judged again later it might not be one,
+//! and then a delayed copy would do what its client was told did not happen. Sessions end by
+//! records too, which the leader proposes when nothing was heard for the session's time to live; a
+//! new leader, which heard nothing yet, grants each a full one. The inner machine sees only its own
+//! records.
 
 use crate::digest::Hash;
 use crate::leaves::Leaves;
@@ -46,7 +47,8 @@ struct Lead {
     tail: Tail<Bytes>,
     /// The sessions on the tail.
     live: BTreeMap<SessionId, Life>,
-    /// Invariant: no session of `live` expires before. Early is harmless, so renewals leave it alone.
+    /// Invariant: no session of `live` expires before. Early is harmless, so renewals leave it
+    /// alone.
     check_at: Time,
 }
 
@@ -80,7 +82,8 @@ impl<M> Sessioned<M> {
         self.lead.as_mut().expect(LEADER)
     }
 
-    /// The newest write of a slot on the tail. The outer `None`: there is a record, in a newer format.
+    /// The newest write of a slot on the tail. The outer `None`: there is a record, in a newer
+    /// format.
     fn slot(&self, key: &[u8]) -> Option<Option<Slot>> {
         let tail = &self.lead.as_ref().expect(LEADER).tail;
         let value = match tail.get(key) {
@@ -105,7 +108,8 @@ impl<M> Sessioned<M> {
             Some(Some(kept)) if kept.sequence < stamp.sequence => Ok(()),
             Some(Some(kept)) if kept.sequence == stamp.sequence => Err(kept.answer),
             Some(Some(kept)) => refuse(SessionRefusal::Stale { kept: kept.sequence }),
-            // What cannot be read cannot be compared; refusing is the side that never applies twice.
+            // What cannot be read cannot be compared; refusing is the side that never applies
+            // twice.
             None => refuse(SessionRefusal::Unknown),
         }
     }

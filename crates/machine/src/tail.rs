@@ -1,6 +1,7 @@
 //! What a leader has proposed and not yet applied, by key: the difference between state and tail.
 //!
-//! Filled by `propose`, emptied as the same records come back through `apply`, dropped with leadership.
+//! Filled by `propose`, emptied as the same records come back through `apply`, dropped with
+//! leadership.
 
 use bytes::Bytes;
 use quorate_base::Offset;

@@ -1,4 +1,5 @@
-//! The hex examples of the kv part of docs/FORMATS.md are what this crate writes, and it reads them back.
+//! The hex examples of the kv part of docs/FORMATS.md are what this crate writes, and it reads them
+//! back.
 
 #![allow(clippy::unwrap_used)]
 

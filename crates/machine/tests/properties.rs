@@ -1,4 +1,5 @@
-//! Random histories, each a seed: the store with sessions against a model, the locks against the rules.
+//! Random histories, each a seed: the store with sessions against a model, the locks against the
+//! rules.
 //!
 //! Requests come in turns, commits lag behind, leaders change and lose what was not committed. Each
 //! history is then replayed in every form (`Quorum::check`).
@@ -344,8 +345,8 @@ fn a_write_that_is_retried_until_answered_happens_once() {
     }
 }
 
-/// The rules are read off the committed log, not off a model. Times are round, so that sessions and locks
-/// often end in the same moment.
+/// The rules are read off the committed log, not off a model. Times are round, so that sessions and
+/// locks often end in the same moment.
 #[test]
 fn locks_have_one_holder_and_rising_tickets() {
     let (mut takes, mut expiries) = (0, 0);

@@ -1,7 +1,7 @@
 //! Runs `tests/scripts/*.txt`: what a store with sessions answers and logs, as a reader sees it.
 //!
-//! A script is blocks of commands and, below `---`, what they print. `UPDATE=1` writes what is printed
-//! now; read the difference before you keep it. A new command is a new arm of `run`.
+//! A script is blocks of commands and, below `---`, what they print. `UPDATE=1` writes what is
+//! printed now; read the difference before you keep it. A new command is a new arm of `run`.
 
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // scripts are files

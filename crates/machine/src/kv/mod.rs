@@ -1,9 +1,9 @@
 //! The key-value store: a key's value and its version, the offset of the record that set it.
 //!
-//! A put logs the key and the value as they are, a delete logs a null value, so that any Kafka consumer
-//! reads the log. Keys that begin with byte 0x00 are reserved: records under them are kept like all
-//! others, so that state, digest and snapshots hold whatever a newer version logs there, and are never
-//! shown. Requests are [`Write`]s, answers [`Outcome`]s, questions [`Query`]s.
+//! A put logs the key and the value as they are, a delete logs a null value, so that any Kafka
+//! consumer reads the log. Keys that begin with byte 0x00 are reserved: records under them are kept
+//! like all others, so that state, digest and snapshots hold whatever a newer version logs there,
+//! and are never shown. Requests are [`Write`]s, answers [`Outcome`]s, questions [`Query`]s.
 
 mod limits;
 mod outcome;

@@ -19,7 +19,8 @@ pub enum Query {
         prefix: Bytes,
         /// Only keys above this one: the last of the page before.
         after: Option<Bytes>,
-        /// Most entries wanted, at least 1 and at most [`MAX_LIST_KEYS`]; others count as the nearest.
+        /// Most entries wanted, at least 1 and at most [`MAX_LIST_KEYS`]; others count as the
+        /// nearest.
         limit: usize,
     },
     /// How much there is.

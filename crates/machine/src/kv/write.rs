@@ -1,7 +1,7 @@
 //! A write request and its bytes; docs/FORMATS.md shows them.
 //!
-//! The first byte is the format. Format 0 holds one put or delete; requests of several will be another
-//! kind, so nothing here may assume that a request has one key.
+//! The first byte is the format. Format 0 holds one put or delete; requests of several will be
+//! another kind, so nothing here may assume that a request has one key.
 
 use super::limits::{Invalid, check_key, check_value};
 use bytes::Bytes;

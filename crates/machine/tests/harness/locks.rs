@@ -1,7 +1,7 @@
 //! A second machine, so that the trait is not shaped after the store alone: locks that expire.
 //!
-//! A lock is a name, its holder and a ticket, greater than every ticket before. Unlike the store it has
-//! timers, two records to a request, and a tail that is simply a second copy of the state.
+//! A lock is a name, its holder and a ticket, greater than every ticket before. Unlike the store it
+//! has timers, two records to a request, and a tail that is simply a second copy of the state.
 //! Requests are text: `take NAME HOLDER MS`, `free NAME HOLDER`.
 
 use bytes::Bytes;
@@ -19,8 +19,8 @@ pub struct Locks {
     lead: Option<Lead>,
 }
 
-/// Records by key: each lock's under its name, the last ticket under "#", the name of the lock that expired
-/// last under "!".
+/// Records by key: each lock's under its name, the last ticket under "#", the name of the lock that
+/// expired last under "!".
 type State = BTreeMap<String, (String, Offset)>;
 
 struct Lead {

@@ -1,8 +1,9 @@
-//! A quorum reduced to what a machine sees of it: one log, a leader that proposes, replicas that apply.
+//! A quorum reduced to what a machine sees of it: one log, a leader that proposes, replicas that
+//! apply.
 //!
-//! No network, no disk and no election: the test says what is committed, who leads and what is lost.
-//! `check` compares every form in which a history can reach a machine. The simulator does all this with
-//! the real node; here a machine is tested alone.
+//! No network, no disk and no election: the test says what is committed, who leads and what is
+//! lost. `check` compares every form in which a history can reach a machine. The simulator does all
+//! this with the real node; here a machine is tested alone.
 
 #![allow(dead_code)] // each test file uses its part
 
@@ -106,7 +107,8 @@ impl<M: Machine> Quorum<M> {
         self.now = until;
     }
 
-    /// Commits the oldest batches that are not; the leader applies them at once, others by `settle`.
+    /// Commits the oldest batches that are not; the leader applies them at once, others by
+    /// `settle`.
     pub fn commit(&mut self, batches: usize) {
         self.committed = self.log.len().min(self.committed + batches);
         self.catch_up(self.leader);
@@ -118,7 +120,8 @@ impl<M: Machine> Quorum<M> {
         (0..self.replicas.len()).for_each(|replica| self.catch_up(replica));
     }
 
-    /// Moves leadership to a replica whose log has only the first `kept` of the uncommitted batches.
+    /// Moves leadership to a replica whose log has only the first `kept` of the uncommitted
+    /// batches.
     pub fn elect(&mut self, leader: usize, kept: usize) {
         self.replicas[self.leader].0.lead(self.now, None);
         self.committed = self.log.len().min(self.committed + kept);
@@ -159,7 +162,8 @@ impl<M: Machine> Quorum<M> {
                 "a snapshot of batch {applied}, later"
             );
         }
-        // From the log as compaction leaves it: of each key the newest record, if it is no tombstone.
+        // From the log as compaction leaves it: of each key the newest record, if it is no
+        // tombstone.
         let mut newest = BTreeMap::new();
         for record in history.iter().flat_map(|batch| &batch.records) {
             newest.insert(record.key.clone(), record.offset);
