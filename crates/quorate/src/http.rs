@@ -30,7 +30,8 @@ pub type Store = Sessioned<Kv>;
 const CONNECTIONS: usize = 4_096;
 /// How long a client may take for the head of a request, and be idle between two.
 const HEAD_TIME: Duration = Duration::from_secs(60);
-/// All values on their way in, together, in KiB: further ones wait to be read until some are written.
+/// All values on their way in, together, in KiB: further ones wait to be read until some are
+/// written.
 const VALUES_KIB: usize = 64 << 10;
 /// Heads are at most this large; hyper answers 431 above it.
 const HEAD_BYTES: usize = 64 << 10;
