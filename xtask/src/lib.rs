@@ -2,7 +2,7 @@
 //!
 //! Each rule lives in a file of its own, takes files as values and returns [`Finding`]s, so that
 //! its tests can feed it a bad file. `tests/tidy.rs` runs [`tidy`] on the real tree as a part of
-//! `cargo test --workspace`; `cargo xtask tidy` prints the same. It must never change a file.
+//! `cargo test --workspace`; `cargo xtask tidy` prints the same. Rules never change a file; `cargo xtask wrap` does.
 
 pub mod arrows;
 pub mod citations;
@@ -13,6 +13,7 @@ pub mod purity;
 pub mod shape;
 pub mod source;
 pub mod tree;
+pub mod wrap;
 
 use std::fmt;
 pub use tree::{File, Tree};

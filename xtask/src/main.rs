@@ -1,14 +1,22 @@
-//! `cargo xtask tidy`: prints what breaks the rules of the repository, one line each.
+//! `cargo xtask tidy` prints what breaks the rules of the repository, one line each; `cargo xtask wrap`
+//! mends what it can: comments that are too wide.
 
+use std::io;
 use std::process::ExitCode;
-use xtask::{Tree, tidy};
+use xtask::{File, Tree, tidy, wrap::wrap};
 
-const USAGE: &str = "usage: cargo xtask tidy\n\n  tidy   check the rules that no compiler checks\n";
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy           check the rules that no compiler checks
+  wrap [PATH…]   break wide comments anew, in these files or in those below these folders
+";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => run_tidy(),
+        ["tidy"] => run(check),
+        ["wrap", ref paths @ ..] => run(|tree| rewrap(tree, paths)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -20,21 +28,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_tidy() -> ExitCode {
-    let tree = match Tree::read() {
-        Ok(tree) => tree,
-        Err(error) => {
-            println!("the repository cannot be read: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let findings = tidy(&tree);
+fn run(command: impl FnOnce(&Tree) -> io::Result<ExitCode>) -> ExitCode {
+    Tree::read().and_then(|tree| command(&tree)).unwrap_or_else(|error| {
+        println!("a file of the repository cannot be read or written: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn check(tree: &Tree) -> io::Result<ExitCode> {
+    let findings = tidy(tree);
     for finding in &findings {
         println!("{finding}");
     }
     println!("{} files, {} findings", tree.files.len(), findings.len());
-    match findings.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn rewrap(tree: &Tree, paths: &[&str]) -> io::Result<ExitCode> {
+    let wanted = |file: &&File| paths.is_empty() || paths.iter().any(|p| file.path.starts_with(p));
+    for file in tree.files.iter().filter(|file| file.is("rs")).filter(wanted) {
+        let text = wrap(&file.text);
+        if text != file.text {
+            println!("{}", file.path);
+            Tree::write(&File { path: file.path.clone(), text })?;
+        }
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use crate::source::{closing_brace, code, tokens, without_literals, without_tests
 use crate::{File, Finding, Tree};
 
 /// Columns of a line, as in rustfmt.toml.
-const WIDTH: usize = 100;
+pub const WIDTH: usize = 100;
 /// What may follow a message beyond that: its closing signs.
 const AFTER_MESSAGE: usize = 8;
 /// Lines of a file without its tests.

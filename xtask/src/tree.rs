@@ -79,6 +79,11 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
+    /// Puts a changed file back in its place.
+    pub fn write(file: &File) -> io::Result<()> {
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&file.path), &file.text)
+    }
+
     fn add(&mut self, root: &Path, below: &Path) -> io::Result<()> {
         for entry in fs::read_dir(root.join(below))? {
             let entry = entry?;
