@@ -1,11 +1,12 @@
 //! Kafka's record batch, format 2: its header, and the walk over the batches in a run of bytes.
 //!
 //! [`Batches`] yields a batch only after its length, format, counts and checksum were right, so
-//! bytes from a peer or a disk become batches here and nowhere else. Nothing here panics on them or
-//! allocates. The checksum covers all but base offset, length, epoch and format: whoever stores
+//! bytes from a peer or a disk become batches here and nowhere else. Nothing here panics on them, and
+//! only compressed records are copied, bounded, while they inflate. The checksum covers all but base offset, length, epoch and format: whoever stores
 //! batches checks that offsets join and epochs do not fall. Records are in [`crate::RecordView`].
 
-use bytes::Bytes;
+use crate::codec::Codec;
+use bytes::{Buf, Bytes};
 use quorate_base::{Epoch, Offset};
 use std::fmt;
 
@@ -19,6 +20,7 @@ pub(crate) const CHECKED_FROM: usize = 21;
 pub(crate) const MAGIC: u8 = 2;
 /// Attribute bits.
 pub(crate) const CODEC_BITS: u16 = 0b111;
+const TRANSACTION_BIT: u16 = 1 << 4;
 pub(crate) const CONTROL_BIT: u16 = 1 << 5;
 
 /// What a batch's first [`HEADER_BYTES`] say, once they make sense.
@@ -36,12 +38,20 @@ pub struct Header {
     pub checksum: u32,
     /// Whether the records are control records.
     pub control: bool,
-    /// Kafka's number of the codec of the records; 0 is none.
+    /// Kafka's number of the codec of the records, see [`Codec::of`].
     pub codec: u8,
+    /// Whether the records belong to a producer's transaction; never in a metadata log.
+    pub transactional: bool,
     /// The first record's time; records may add to it.
     pub timestamp_ms: i64,
     /// The latest record's time.
     pub max_timestamp_ms: i64,
+    /// Who produced the batch; -1: nobody who is known by an id, as everywhere in a metadata log.
+    pub producer_id: i64,
+    /// That producer's epoch; -1 without one.
+    pub producer_epoch: i16,
+    /// The producer's number of the first record; -1 without one.
+    pub base_sequence: i32,
     /// How many records there are; fewer than offsets once a log was compacted.
     pub records: u32,
 }
@@ -82,8 +92,12 @@ impl Header {
             checksum: u32::from_be_bytes(array(bytes, 17)),
             control: attributes & CONTROL_BIT != 0,
             codec: (attributes & CODEC_BITS) as u8,
+            transactional: attributes & TRANSACTION_BIT != 0,
             timestamp_ms: i64::from_be_bytes(array(bytes, 27)),
             max_timestamp_ms: i64::from_be_bytes(array(bytes, 35)),
+            producer_id: i64::from_be_bytes(array(bytes, 43)),
+            producer_epoch: i16::from_be_bytes(array(bytes, 51)),
+            base_sequence: i32::from_be_bytes(array(bytes, 53)),
             records: records as u32,
         })
     }
@@ -102,13 +116,13 @@ impl Header {
         if found != header.checksum {
             return Err(Fault::Checksum { expected: header.checksum, found });
         }
-        header.check_codec()?;
+        header.codec()?;
         Ok(header)
     }
 
     /// To be asked once the checksum was right: a flipped bit is no codec.
-    pub(crate) fn check_codec(&self) -> Result<(), Fault> {
-        if self.codec == 0 { Ok(()) } else { Err(Fault::Compressed { codec: self.codec }) }
+    pub(crate) fn codec(&self) -> Result<Codec, Fault> {
+        Codec::of(self.codec).ok_or(Fault::Codec { found: self.codec })
     }
 
     /// One past the last offset.
@@ -128,9 +142,23 @@ pub struct Batch {
     pub header: Header,
     /// All its bytes, header included; a slice of what was walked.
     pub bytes: Bytes,
+    /// The records as they were before they were compressed; else a slice of `bytes`.
+    records: Bytes,
 }
 
 impl Batch {
+    /// `bytes` are the whole batch of this header.
+    fn new(header: Header, bytes: Bytes) -> Result<Batch, Fault> {
+        let records = bytes.slice(HEADER_BYTES..);
+        let records = match header.codec()? {
+            Codec::None => records,
+            codec @ (Codec::Gzip | Codec::Snappy | Codec::Lz4 | Codec::Zstd) => {
+                codec.inflate(&records)?.into()
+            }
+        };
+        Ok(Batch { header, bytes, records })
+    }
+
     /// First offset.
     pub fn base(&self) -> Offset {
         self.header.base
@@ -163,11 +191,12 @@ impl Batch {
 
     /// The records, borrowed from the batch.
     pub fn records(&self) -> crate::Records<'_> {
-        crate::Records::new(&self.header, &self.bytes[HEADER_BYTES..])
+        crate::Records::new(&self.header, &self.records)
     }
 }
 
-/// Walks the batches in a run of bytes. After an error it ends: what came before is the valid prefix.
+/// Walks the batches in a run of bytes. After an error it ends: what came before is the valid
+/// prefix.
 #[derive(Clone, Debug)]
 pub struct Batches {
     rest: Bytes,
@@ -186,7 +215,8 @@ impl Batches {
         std::iter::from_fn(move || {
             let first = bytes.first_chunk()?;
             let header = Header::read(first).expect("was checked before");
-            Some(Batch { header, bytes: bytes.split_to(header.bytes as usize) })
+            let batch = Batch::new(header, bytes.split_to(header.bytes as usize));
+            Some(batch.expect("was inflated before"))
         })
     }
 }
@@ -198,11 +228,15 @@ impl Iterator for Batches {
         if self.rest.is_empty() {
             return None;
         }
-        match Header::check(&self.rest) {
-            Ok(header) => {
-                let bytes = self.rest.split_to(header.bytes as usize);
-                self.position += header.bytes;
-                Some(Ok(Batch { header, bytes }))
+        let batch = Header::check(&self.rest).and_then(|header| {
+            let bytes = self.rest.slice(..header.bytes as usize);
+            Batch::new(header, bytes)
+        });
+        match batch {
+            Ok(batch) => {
+                self.rest.advance(batch.bytes.len());
+                self.position += batch.header.bytes;
+                Some(Ok(batch))
             }
             Err(fault) => {
                 self.rest.clear();
@@ -266,10 +300,22 @@ pub enum Fault {
         /// The record count field.
         records: i32,
     },
-    /// The records are compressed, which this version cannot read.
-    Compressed {
-        /// Kafka's number of the codec.
-        codec: u8,
+    /// The records are compressed in a way that does not exist.
+    Codec {
+        /// The number of the codec.
+        found: u8,
+    },
+    /// The compressed records are not what their codec writes.
+    Garbled {
+        /// The codec.
+        codec: Codec,
+    },
+    /// The records would inflate to more than is ever read into memory.
+    TooLarge {
+        /// The codec.
+        codec: Codec,
+        /// The limit, in bytes.
+        limit: u64,
     },
     /// The bytes are not those that were written.
     Checksum {
@@ -303,7 +349,7 @@ impl Fault {
     /// Whether no write that was cut short could have left this: the batch is whole, and not ours.
     pub fn is_foreign(&self) -> bool {
         match self {
-            Fault::Compressed { .. } => true,
+            Fault::Codec { .. } | Fault::Garbled { .. } | Fault::TooLarge { .. } => true,
             Fault::Cut { .. }
             | Fault::Length { .. }
             | Fault::Magic { .. }
@@ -331,8 +377,15 @@ impl fmt::Display for Fault {
                 let most = i64::from(*last_delta) + 1;
                 write!(f, "expected at most {most} records, found {records}")
             }
-            Fault::Compressed { codec } => {
-                write!(f, "expected records without compression, found codec {codec}")
+            Fault::Codec { found } => {
+                write!(f, "expected one of the codecs 0 to 4, found {found}")
+            }
+            Fault::Garbled { codec } => {
+                write!(f, "expected records compressed with {}, found other bytes", codec.name())
+            }
+            Fault::TooLarge { codec, limit } => {
+                let codec = codec.name();
+                write!(f, "expected at most {limit} bytes of records, found more under {codec}")
             }
             Fault::Checksum { expected, found } => {
                 write!(f, "expected checksum {expected:#010x}, found {found:#010x}")
@@ -392,13 +445,21 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_named_and_a_flipped_bit_is_not_taken_for_it() {
-        let mut bytes = two_batches().to_vec();
-        bytes[22] = 4;
-        let fault = |bytes: &[u8]| Header::check(bytes).unwrap_err();
-        let Fault::Checksum { found, .. } = fault(&bytes) else { panic!("{}", fault(&bytes)) };
-        bytes[17..21].copy_from_slice(&found.to_be_bytes());
-        assert_eq!(fault(&bytes), Fault::Compressed { codec: 4 });
+    fn compression_is_judged_once_the_checksum_was_right() {
+        let check = |codec: u8, expect| {
+            let mut bytes = two_batches().to_vec();
+            bytes[22] = codec;
+            let fault = |bytes: &[u8]| {
+                let bytes = Bytes::copy_from_slice(bytes);
+                Batches::new(bytes).next().unwrap().unwrap_err().fault
+            };
+            let Fault::Checksum { found, .. } = fault(&bytes) else { panic!("{}", fault(&bytes)) };
+            bytes[17..21].copy_from_slice(&found.to_be_bytes());
+            assert_eq!(fault(&bytes), expect);
+        };
+        check(5, Fault::Codec { found: 5 });
+        check(4, Fault::Garbled { codec: Codec::Zstd });
+        check(1, Fault::Garbled { codec: Codec::Gzip });
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The log of a partition: record batches, segments, the files beside them, and recovery.
 //!
-//! Two halves, joined by plain values. [`Log`] lives with the replica: it knows marks and positions,
-//! keeps the newest batches, and turns each change into a [`Job`]. [`Store`] lives on the disk thread
-//! and carries jobs out on a [`Disk`]. [`recover()`] opens what they left, after any crash.
-//! docs/FORMATS.md shows every file byte for byte. Nothing here knows of elections or leaders beyond
-//! the numbers it stores, and only `os_disk.rs` touches the operating system.
+//! Two halves, joined by plain values. [`Log`] lives with the replica: it knows marks and
+//! positions, keeps the newest batches, and turns each change into a [`Job`]. [`Store`] lives on
+//! the disk thread and carries jobs out on a [`Disk`]. [`recover()`] opens what they left, after
+//! any crash. docs/FORMATS.md shows every file byte for byte. Nothing here knows of elections or
+//! leaders beyond the numbers it stores, and only `os_disk.rs` touches the operating system.
 
 mod batch;
 mod builder;
+mod codec;
 mod cold;
 mod control;
 mod disk;
@@ -34,6 +35,7 @@ mod varint;
 
 pub use batch::{BadBatch, Batch, Batches, Fault, HEADER_BYTES, Header};
 pub use builder::BatchBuilder;
+pub use codec::{Codec, INFLATED_MAX_BYTES};
 pub use cold::{ColdRead, read_cold};
 pub use control::{ControlType, control_batch};
 pub use disk::{Disk, Mode, Operation};

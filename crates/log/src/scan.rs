@@ -4,6 +4,7 @@
 //! first batch that is not right and says why; whether that is a torn tail is not for this file.
 
 use crate::batch::{CHECKED_FROM, Fault, HEADER_BYTES, Header};
+use crate::codec::{Codec, INFLATED_MAX_BYTES};
 use crate::disk::{Disk, Operation};
 use crate::segment::Segment;
 use crate::{EpochTable, Error};
@@ -84,7 +85,7 @@ fn next<D: Disk>(
     if checksum != header.checksum {
         return Ok(Err(Fault::Checksum { expected: header.checksum, found: checksum }));
     }
-    if let Err(fault) = header.check_codec() {
+    if let Err(fault) = window.inflates(position, &header)? {
         return Ok(Err(fault));
     }
     if header.base != expected {
@@ -109,6 +110,22 @@ struct Window<'a, D: Disk> {
 }
 
 impl<D: Disk> Window<'_, D> {
+    /// Whether compressed records can be read again; such a batch is looked at whole.
+    fn inflates(&self, position: u64, header: &Header) -> Result<Result<(), Fault>, Error> {
+        let codec = match header.codec() {
+            Ok(Codec::None) => return Ok(Ok(())),
+            Ok(codec) => codec,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if header.bytes > INFLATED_MAX_BYTES {
+            return Ok(Err(Fault::TooLarge { codec, limit: INFLATED_MAX_BYTES }));
+        }
+        let mut records = vec![0; header.bytes as usize - HEADER_BYTES];
+        let read = self.disk.read(self.file, position + HEADER_BYTES as u64, &mut records);
+        records.truncate(read.map_err(Error::io(Operation::Read, self.path))?);
+        Ok(codec.inflate(&records).map(drop))
+    }
+
     /// The `want` bytes at `at`; fewer only where the file ends. `want` is at most a chunk.
     fn get(&mut self, at: u64, want: usize) -> Result<&[u8], Error> {
         let held = self.from..self.from + self.len as u64;
