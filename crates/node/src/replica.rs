@@ -23,8 +23,8 @@ use quorate_base::{Epoch, Offset, ReplicaId, Span, Time};
 use quorate_log::{Log, Read};
 use quorate_machine::Machine;
 use quorate_raft::{
-    Call, Destination, Effect, Endpoint, FetchAnswer, Fetched, Input, Loss, Quorum, Source, Ticket,
-    Token,
+    Call, Destination, Effect, Endpoint, ErrorKind, FetchAnswer, Fetched, Input, Loss, Quorum,
+    RoleName, Source, Ticket, Token,
 };
 use quorate_wire::{ApiKey, RequestFrame, ResponseFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -556,10 +556,9 @@ impl<M: Machine> Replica<M> {
         }
         for Serve { ticket, mut answer } in std::mem::take(&mut self.serves) {
             let view = self.quorum.view();
-            let still_leads =
-                view.leader == self.id && self.id.is_some() && view.epoch == answer.view.epoch;
+            let leads = self.leads_in(answer.view.epoch);
             let Fetched::Range { start, end, max_bytes } = &mut answer.fetched else { continue };
-            if still_leads {
+            if leads {
                 *end = self.log.end();
                 answer.high_watermark = view.high_watermark;
             }
@@ -575,8 +574,22 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    fn fill(&mut self, ticket: Ticket, answer: FetchAnswer, records: Vec<Bytes>) {
+    fn fill(&mut self, ticket: Ticket, mut answer: FetchAnswer, mut records: Vec<Bytes>) {
+        if !self.leads_in(answer.view.epoch) {
+            // Lost since the core answered: the log may hold another leader's records by now, and the
+            // epoch that took the leadership may not be durable yet, so this shows the old one.
+            answer.view.error = ErrorKind::NotLeaderOrFollower;
+            answer.fetched = Fetched::Nothing;
+            answer.high_watermark = None;
+            answer.round = None;
+            records.clear();
+        }
         self.reply(ticket, quorate_raft::Response::Fetch(answer), records);
+    }
+
+    fn leads_in(&self, epoch: Epoch) -> bool {
+        let view = self.quorum.view();
+        view.role == RoleName::Leader && view.epoch == epoch
     }
 
     // ---- What became of our own questions.
