@@ -94,6 +94,8 @@ pub struct Shape {
     pub old: Vec<u32>,
     /// Who is behind each bootstrap server.
     pub bootstrap: Vec<u32>,
+    /// Whether the nodes were given the directory id that stands for none.
+    pub no_directory: bool,
     /// Whether the voter set names directories.
     pub directories: bool,
     /// How many endpoints the voter set knows of each voter.
@@ -174,6 +176,9 @@ impl Cluster {
         let named = !shape.nameless.contains(&id.0);
         let voters = shape.voters.iter().map(voter).collect();
         let mut config = Config::new(named.then_some(id), directory(id), voters);
+        if shape.no_directory {
+            config.directory = Uuid::ZERO;
+        }
         config.bootstrap = shape.bootstrap.len();
         config.endpoints = endpoints(id, shape.endpoints);
         config

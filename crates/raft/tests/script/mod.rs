@@ -174,7 +174,12 @@ impl Script {
         shape.nameless = words.numbers("nameless");
         shape.old = words.numbers("old");
         shape.bootstrap = words.numbers("bootstrap");
-        shape.directories = words.option("directories") == Some("yes");
+        match words.option("directories") {
+            None => {}
+            Some("yes") => shape.directories = true,
+            Some("zero") => shape.no_directory = true,
+            Some(other) => panic!("no such directories: {other}"),
+        }
         shape.endpoints = words.number("endpoints").unwrap_or(0) as usize;
         self.narrator = Narrator::default();
         self.narrator.details = words.option("show") == Some("details");

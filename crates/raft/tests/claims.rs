@@ -1,0 +1,132 @@
+//! Which behaviour of the quorum is proved where: every one of the fixed list below is claimed by a script
+//! (`# proves b012 ...` in its first lines) or by a test named for it (`..._b012`), or is said not to be the core's.
+//!
+//! The ids are those of the project's list of behaviours: 1-16 start-up, 18-34 state machine, 35-46 states, 48-55 voter
+//! sets, 56-81 elections, 82-96 begin and end of epochs, 98-122 fetch and replication, 123-134 leader and high
+//! watermark. Ids from 135 on may be claimed and need not be.
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods)] // scripts are files
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Ids that the list left out on purpose.
+const LEFT_OUT: [u32; 13] = [7, 17, 27, 37, 47, 57, 67, 77, 87, 97, 107, 117, 127];
+
+const MEMBERSHIP: &str =
+    "voter sets change with kraft.version 1 only; the core's set is static so far";
+const SNAPSHOTS: &str = "needs snapshots, which the core does not have yet";
+const FILES: &str = "a file's bytes: crate log";
+const WIRE: &str = "a message's or property's text or bytes: crates wire, node and quorate";
+
+/// Behaviours that no test of this crate can show, and why.
+const NOT_HERE: [(u32, &str); 21] = [
+    (15, SNAPSHOTS),
+    (16, FILES),
+    (36, FILES),
+    (43, FILES),
+    (44, WIRE),
+    (45, WIRE),
+    (46, WIRE),
+    (48, MEMBERSHIP),
+    (51, MEMBERSHIP),
+    (52, MEMBERSHIP),
+    (53, MEMBERSHIP),
+    (54, MEMBERSHIP),
+    (55, MEMBERSHIP),
+    (63, "cluster ids are compared where messages are translated: crate node"),
+    (111, "checksums are checked before marks reach the core: crate node"),
+    (118, FILES),
+    (122, "batches are cut where bytes are: crates log and node"),
+    (125, MEMBERSHIP),
+    (126, MEMBERSHIP),
+    (130, MEMBERSHIP),
+    (134, MEMBERSHIP),
+];
+
+fn expected() -> BTreeSet<u32> {
+    (1..=134).filter(|id| !LEFT_OUT.contains(id)).collect()
+}
+
+/// Each claimed id with who claims it.
+fn claims() -> BTreeMap<u32, Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut claims: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    let mut folders = vec![root.join("src"), root.join("tests")];
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            let ids = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("txt") => of_script(&text),
+                Some("rs") => of_tests(&text),
+                Some(_) | None => Vec::new(),
+            };
+            for id in ids {
+                claims.entry(id).or_default().push(name.clone());
+            }
+        }
+    }
+    claims
+}
+
+fn of_script(text: &str) -> Vec<u32> {
+    let heading = text.lines().take_while(|line| line.starts_with('#'));
+    let proofs = heading.filter_map(|line| line.strip_prefix("# proves "));
+    proofs.flat_map(str::split_whitespace).filter_map(id).collect()
+}
+
+fn of_tests(text: &str) -> Vec<u32> {
+    let names = text.lines().filter_map(|line| line.trim_start().strip_prefix("fn "));
+    let names = names.filter_map(|line| line.split('(').next());
+    names.flat_map(|name| name.split('_')).filter_map(id).collect()
+}
+
+/// `b012`
+fn id(word: &str) -> Option<u32> {
+    word.strip_prefix('b').filter(|digits| digits.len() == 3)?.parse().ok()
+}
+
+#[test]
+fn every_behaviour_of_the_core_is_claimed_by_a_script_or_a_test() {
+    let claims = claims();
+    let elsewhere: BTreeSet<u32> = NOT_HERE.iter().map(|(id, _)| *id).collect();
+    let missing: Vec<_> = expected()
+        .into_iter()
+        .filter(|id| !claims.contains_key(id) && !elsewhere.contains(id))
+        .collect();
+    assert!(missing.is_empty(), "claimed by no script and no test: {missing:?}");
+    let both: Vec<_> = claims.keys().filter(|id| elsewhere.contains(id)).collect();
+    assert!(both.is_empty(), "claimed, and said to be proved elsewhere: {both:?}");
+    let unknown: Vec<_> =
+        claims.iter().filter(|(id, _)| **id < 135 && !expected().contains(id)).collect();
+    assert!(unknown.is_empty(), "there is no such behaviour: {unknown:?}");
+}
+
+#[test]
+fn every_script_says_why_it_exists_and_what_it_proves() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut heading = text.lines().take_while(|line| line.starts_with("# "));
+        assert!(
+            heading.next().is_some_and(|line| !line.starts_with("# proves")),
+            "{}",
+            path.display()
+        );
+        assert!(
+            heading.any(|line| line.starts_with("# proves ")),
+            "{} proves nothing",
+            path.display()
+        );
+        assert!(text.lines().count() <= 95, "{} is too long: split it", path.display());
+        let widest = text.lines().filter(|line| line.starts_with('#')).map(str::len).max();
+        assert!(widest <= Some(115), "{} is too wide", path.display());
+    }
+}

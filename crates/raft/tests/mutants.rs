@@ -1,0 +1,55 @@
+//! The test of the tests: each rule breaker of the core is caught by some script and by some random walk.
+//!
+//! Only built with `RUSTFLAGS='--cfg mutants'` (and a target directory of its own). Prints who caught whom.
+#![cfg(mutants)]
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods)] // scripts are files
+#![allow(clippy::print_stderr)] // tests tell on stderr
+
+mod cluster;
+mod script;
+mod walk;
+
+use cluster::Shape;
+use quorate_raft::Mutant;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::path::Path;
+
+/// How many walks may look for a mutant.
+const WALKS: u64 = 500;
+
+#[test]
+fn every_mutant_is_caught_by_a_script_and_by_a_walk() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut scripts: Vec<_> =
+        folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    scripts.sort();
+    let hook = take_hook();
+    set_hook(Box::new(|_| {})); // Panics are what is asked for.
+    let mut lines = Vec::new();
+    for mutant in Mutant::ALL {
+        let shape = Shape { mutant: Some(mutant), ..Shape::default() };
+        let by_script: Vec<_> = scripts
+            .iter()
+            .filter(|path| {
+                let text = std::fs::read_to_string(path).unwrap();
+                let told = catch_unwind(AssertUnwindSafe(|| script::run(&text, shape.clone())));
+                told.map_or(true, |told| told != text)
+            })
+            .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        let fails =
+            |seed: &u64| catch_unwind(AssertUnwindSafe(|| walk::honest(*seed, &shape))).is_err();
+        let by_walk = (0..WALKS).find(fails);
+        lines.push((mutant, by_script, by_walk));
+    }
+    set_hook(hook);
+    for (mutant, by_script, by_walk) in &lines {
+        let walk = by_walk.map_or("no walk".to_owned(), |seed| format!("walk {seed}"));
+        eprintln!("{mutant:?}: {walk}, {}", by_script.join(", "));
+    }
+    for (mutant, by_script, by_walk) in lines {
+        assert!(!by_script.is_empty(), "{mutant:?} goes unnoticed by all scripts");
+        assert!(by_walk.is_some(), "{mutant:?} goes unnoticed by {WALKS} walks");
+    }
+}
