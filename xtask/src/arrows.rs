@@ -18,6 +18,7 @@ const CRATES: [Crate; 8] = [
     Crate { name: "raft", ours: &["base"], others: Some(&[]) },
     Crate { name: "wire", ours: &["base"], others: Some(&["bytes"]) },
     Crate {
+        // The last four are codecs: Kafka may have written compressed batches.
         name: "log",
         ours: &["base", "wire"],
         others: Some(&["bytes", "crc32c", "flate2", "lz4_flex", "ruzstd", "snap"]),

@@ -39,8 +39,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 fn crates(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
-        let is_member = file.path.starts_with("crates/") || file.path.starts_with("xtask/");
-        if !is_member || !file.path.ends_with("/Cargo.toml") {
+        if !file.path.ends_with("/Cargo.toml") {
             continue;
         }
         for line in INHERITED.iter().filter(|line| !file.text.lines().any(|l| l == **line)) {
