@@ -6,12 +6,15 @@
 mod common;
 
 use bytes::{Bytes, BytesMut};
-use common::{Survey, arbitrary};
+use common::{Survey, arbitrary, arbitrary_record};
 use quorate_base::Rng;
 use quorate_wire::message::{Visit, visit};
-use quorate_wire::record::control::{LeaderChange, Voter};
+use quorate_wire::record::control::{
+    ControlRecord, ControlType, KRaftVersion, KRaftVoters, LeaderChange, SnapshotFooter,
+    SnapshotHeader,
+};
 use quorate_wire::{
-    ApiKey, Error, Kind, Message, RequestFrame, RequestHeader, ResponseFrame, encode_request,
+    ApiKey, Error, Kind, Message, RequestFrame, RequestHeader, ResponseFrame, Walk, encode_request,
     encode_response,
 };
 
@@ -151,24 +154,33 @@ fn noise_behind_a_valid_header_does_no_harm() {
     });
 }
 
-#[test]
-fn damaged_leader_change_records_do_no_harm() {
+/// Reads damaged values of control records of one type.
+fn damage_records<T: Walk>(kind: ControlType, version: i16, encode: fn(T) -> Result<Bytes, Error>) {
     let mut rng = Rng::new(2);
-    for version in [0, 1] {
-        let voters = vec![Voter::default(); 3];
-        let record = LeaderChange { version, voters, ..LeaderChange::default() };
-        let value = record.encode().unwrap();
-        for end in 0..value.len() {
-            LeaderChange::decode(value.slice(..end)).unwrap_err();
+    for _ in 0..200 {
+        let value = encode(arbitrary_record(version, &mut rng)).unwrap();
+        let step = 1 + value.len() / 100;
+        for end in (0..value.len()).step_by(step) {
+            ControlRecord::decode(kind, value.slice(..end)).unwrap_err();
         }
-        for _ in 0..2_000 {
+        for _ in 0..20 {
             let mut damaged = BytesMut::from(&value[..]);
             let at = rng.below(damaged.len() as u64) as usize;
             damaged[at] = rng.below(256) as u8;
-            if let Ok(read) = LeaderChange::decode(damaged.freeze()) {
-                assert!(read.voters.len() + read.granting_voters.len() <= value.len());
-                assert_eq!(LeaderChange::decode(read.clone().encode().unwrap()), Ok(read));
+            if let Ok(read) = ControlRecord::decode(kind, damaged.freeze()) {
+                let again = read.clone().encode().unwrap();
+                assert_eq!(ControlRecord::decode(kind, again), Ok(read));
             }
         }
     }
+}
+
+#[test]
+fn damaged_control_records_do_no_harm() {
+    damage_records(ControlType::LeaderChange, 0, LeaderChange::encode);
+    damage_records(ControlType::LeaderChange, 1, LeaderChange::encode);
+    damage_records(ControlType::SnapshotHeader, 0, SnapshotHeader::encode);
+    damage_records(ControlType::SnapshotFooter, 0, SnapshotFooter::encode);
+    damage_records(ControlType::KRaftVersion, 0, KRaftVersion::encode);
+    damage_records(ControlType::KRaftVoters, 0, KRaftVoters::encode);
 }

@@ -7,7 +7,7 @@
 mod common;
 
 use bytes::{Bytes, BytesMut};
-use common::{Survey, arbitrary};
+use common::{Survey, arbitrary, arbitrary_record};
 use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 use quorate_base::Rng;
@@ -16,9 +16,10 @@ use quorate_wire::message::{
     DescribeQuorumRequest, EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest,
     RemoveRaftVoterRequest, UpdateRaftVoterRequest, VoteRequest,
 };
-use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, print};
+use quorate_wire::record::control::{KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader};
+use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, Walk, print};
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 const MESSAGES_PER_VERSION: u64 = 300;
 
@@ -51,27 +52,57 @@ where
     Ours: Message,
     Theirs: Encodable + Decodable + Debug,
 {
-    let shown = print(message, version);
     let flexible = Ours::API.is_flexible(version);
+    check_value::<Ours, Theirs>(message, version, version, flexible, &print(message, version));
+}
+
+/// `version` is what our walk is given, `their_version` what theirs is.
+fn check_value<Ours, Theirs>(
+    value: &Ours,
+    version: i16,
+    their_version: i16,
+    flexible: bool,
+    shown: &str,
+) where
+    Ours: Walk + Clone + PartialEq + Debug,
+    Theirs: Encodable + Decodable + Debug,
+{
     let mut encoder = Encoder::new(flexible);
-    message.clone().walk(&mut encoder, version).unwrap();
+    value.clone().walk(&mut encoder, version).unwrap();
     let written = encoder.finish().unwrap().into_payload();
 
     let mut rest = written.clone();
-    let read = Theirs::decode(&mut rest, version)
+    let read = Theirs::decode(&mut rest, their_version)
         .unwrap_or_else(|error| panic!("they cannot read it: {error}: {shown}"));
     assert!(rest.is_empty(), "they leave bytes over: {shown}");
-    assert_fields(&Survey::of(message.clone(), version), &format!("{read:?}"), &shown);
+    let survey = Survey::of_value(value.clone(), version, flexible);
+    assert_fields(&survey, &format!("{read:?}"), shown);
 
     let mut again = BytesMut::new();
-    read.encode(&mut again, version).unwrap();
+    read.encode(&mut again, their_version).unwrap();
     assert_eq!(again, written, "they write it differently: {shown}");
 
     let mut decoder = Decoder::new(Bytes::from(again), flexible);
     let mut back = Ours::default();
     back.walk(&mut decoder, version).unwrap();
     decoder.finish().unwrap();
-    assert_eq!(back, *message, "{shown}");
+    assert_eq!(back, *value, "{shown}");
+}
+
+/// The value of a control record in all versions up to the newest.
+fn check_record<Ours, Theirs>(newest: i16)
+where
+    Ours: Walk + Clone + PartialEq + Debug + Display,
+    Theirs: TheirMessage + Encodable + Decodable + Debug,
+{
+    assert_eq!((Theirs::VERSIONS.min, Theirs::VERSIONS.max), (0, newest), "not all is compared");
+    let mut rng = Rng::new(630);
+    for version in 0..=newest {
+        for _ in 0..MESSAGES_PER_VERSION {
+            let record: Ours = arbitrary_record(version, &mut rng);
+            check_value::<Ours, Theirs>(&record, 0, version, true, &record.to_string());
+        }
+    }
 }
 
 /// Every value of ours stands in theirs, under the same name, as many times. The order tells
@@ -155,11 +186,8 @@ fn fetch_snapshot() {
 
 #[test]
 fn describe_cluster() {
-    check::<
-        DescribeClusterRequest,
-        theirs::DescribeClusterRequest,
-        theirs::DescribeClusterResponse,
-    >();
+    check::<DescribeClusterRequest, theirs::DescribeClusterRequest, theirs::DescribeClusterResponse>(
+    );
 }
 
 #[test]
@@ -169,18 +197,21 @@ fn add_raft_voter() {
 
 #[test]
 fn remove_raft_voter() {
-    check::<
-        RemoveRaftVoterRequest,
-        theirs::RemoveRaftVoterRequest,
-        theirs::RemoveRaftVoterResponse,
-    >();
+    check::<RemoveRaftVoterRequest, theirs::RemoveRaftVoterRequest, theirs::RemoveRaftVoterResponse>(
+    );
 }
 
 #[test]
 fn update_raft_voter() {
-    check::<
-        UpdateRaftVoterRequest,
-        theirs::UpdateRaftVoterRequest,
-        theirs::UpdateRaftVoterResponse,
-    >();
+    check::<UpdateRaftVoterRequest, theirs::UpdateRaftVoterRequest, theirs::UpdateRaftVoterResponse>(
+    );
+}
+
+/// All but KRaftVersion, which their crate does not have.
+#[test]
+fn control_records() {
+    check_record::<LeaderChange, theirs::LeaderChangeMessage>(LeaderChange::NEWEST);
+    check_record::<SnapshotHeader, theirs::SnapshotHeaderRecord>(SnapshotHeader::NEWEST);
+    check_record::<SnapshotFooter, theirs::SnapshotFooterRecord>(SnapshotFooter::NEWEST);
+    check_record::<KRaftVoters, theirs::VotersRecord>(KRaftVoters::NEWEST);
 }

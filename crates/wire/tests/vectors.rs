@@ -7,11 +7,39 @@
 
 use bytes::Bytes;
 use quorate_wire::message::{Visit, visit};
+use quorate_wire::record::control::{ControlRecord, ControlType};
 use quorate_wire::{
     ApiKey, Error, Kind, Message, RequestFrame, ResponseFrame, encode_request, encode_response,
     print,
 };
 use std::{env, fs, path::PathBuf};
+
+/// Reads a file of vectors: `read` gives what one line shows as, or nothing if it is no vector.
+fn check_lines(file: &str, expect: usize, mut read: impl FnMut(&str) -> Option<String>) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let (mut updated, mut found) = (String::new(), 0);
+    // A line that shows a vector begins with the vector's name.
+    for line in
+        text.lines().filter(|line| !line.starts_with(|first: char| first.is_ascii_uppercase()))
+    {
+        updated += line;
+        updated.push('\n');
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let shown = read(line).unwrap_or_else(|| panic!("{file}: not a vector: {line}"));
+        updated += &shown;
+        updated.push('\n');
+        found += 1;
+    }
+    assert_eq!(found, expect, "{file}");
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&path, updated).unwrap();
+    } else {
+        assert_eq!(updated, text, "{file}: shows differently");
+    }
+}
 
 /// Decodes, encodes, and gives what was read, as text, and what was written.
 struct ThereAndBack {
@@ -43,39 +71,17 @@ impl Visit for ThereAndBack {
     }
 }
 
-fn check(file: &str, api: ApiKey, expect_frames: usize) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
-    let text = fs::read_to_string(&path).unwrap();
-    let mut updated = String::new();
-    let mut frames = 0;
-    for line in text.lines() {
-        if line.starts_with(api.name()) {
-            continue;
-        }
-        updated += line;
-        updated.push('\n');
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let [version, kind, hex] = line.split(' ').collect::<Vec<_>>()[..] else {
-            panic!("{file}: not a vector: {line}");
-        };
-        let version = version.strip_prefix('v').unwrap().parse().unwrap();
+fn check(file: &str, api: ApiKey, frames: usize) {
+    check_lines(file, frames, |line| {
+        let [version, kind, hex] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let version = version.strip_prefix('v')?.parse().ok()?;
         let kind = if kind == "request" { Kind::Request } else { Kind::Response };
         let frame = Bytes::from(unhex(hex));
         let found = visit(api, kind, ThereAndBack { frame: frame.clone(), version });
         let (shown, written) = found.unwrap_or_else(|error| panic!("{file}: {error}: {line}"));
         assert_eq!(written, frame, "{file}: written differently than read: {line}");
-        updated += &shown;
-        updated.push('\n');
-        frames += 1;
-    }
-    assert_eq!(frames, expect_frames, "{file}");
-    if env::var_os("UPDATE").is_some() {
-        fs::write(&path, updated).unwrap();
-    } else {
-        assert_eq!(updated, text, "{file}: shows differently");
-    }
+        Some(shown)
+    });
 }
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -137,4 +143,20 @@ fn remove_raft_voter() {
 #[test]
 fn update_raft_voter() {
     check("update_raft_voter.txt", ApiKey::UpdateRaftVoter, 3);
+}
+
+#[test]
+fn control_records() {
+    check_lines("control_records.txt", 16, |line| {
+        let (number, hex) = line.split_once(' ')?;
+        let kind = ControlType::from_number(number.parse().ok()?);
+        let value = Bytes::from(unhex(hex));
+        let record = ControlRecord::decode(kind, value.clone())
+            .unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(!matches!(record, ControlRecord::Other(..)), "{line}");
+        assert_eq!(record.kind(), kind);
+        let shown = record.to_string();
+        assert_eq!(record.encode(), Ok(value), "written differently than read: {line}");
+        Some(shown)
+    });
 }

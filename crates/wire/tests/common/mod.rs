@@ -11,14 +11,23 @@ use quorate_wire::{Coder, Error, ErrorCode, Message, Tags, Walk};
 pub fn arbitrary<M: Message>(version: i16, rng: &mut Rng) -> M {
     let mut message = M::default();
     let flexible = M::API.is_flexible(version);
-    message.walk(&mut Arbitrary { rng, flexible }, version).unwrap();
+    message.walk(&mut Arbitrary { rng, flexible, record: None }, version).unwrap();
     message
+}
+
+/// A value of a control record of this version, its other fields drawn from `rng`.
+pub fn arbitrary_record<T: Walk>(version: i16, rng: &mut Rng) -> T {
+    let mut record = T::default();
+    record.walk(&mut Arbitrary { rng, flexible: true, record: Some(version) }, 0).unwrap();
+    record
 }
 
 /// Fills fields at random.
 struct Arbitrary<'a> {
     rng: &'a mut Rng,
     flexible: bool,
+    /// The version of a control record, which is a field of it.
+    record: Option<i16>,
 }
 
 impl Arbitrary<'_> {
@@ -48,8 +57,9 @@ impl Coder for Arbitrary<'_> {
         value: &mut I,
     ) -> Result<(), Error> {
         let bits = match self.rng.below(4) {
-            // The only number with a closed list.
+            // The two numbers with a closed list.
             _ if field == "Kind" => self.rng.below(5),
+            _ if field == "Version" => self.record.expect("only records have one") as u64,
             0 => self.rng.below(3),
             1 => self.rng.below(3).wrapping_sub(2),
             _ => self.rng.below(u64::MAX),
@@ -148,10 +158,14 @@ pub struct Survey {
 
 impl Survey {
     /// Looks at every field that `version` has.
-    pub fn of<M: Message>(mut message: M, version: i16) -> Survey {
-        let flexible = M::API.is_flexible(version);
+    pub fn of<M: Message>(message: M, version: i16) -> Survey {
+        Survey::of_value(message, version, M::API.is_flexible(version))
+    }
+
+    /// [`Survey::of`] for what is no message.
+    pub fn of_value<T: Walk>(mut value: T, version: i16, flexible: bool) -> Survey {
         let mut survey = Survey { flexible, ..Survey::default() };
-        message.walk(&mut survey, version).unwrap();
+        value.walk(&mut survey, version).unwrap();
         survey
     }
 
