@@ -140,9 +140,10 @@ impl Log {
         let segment = self.segments.last_mut().expect("the first one stays");
         let indexed = segment.floor(end);
         let position = match in_tail {
-            _ if whole == end && segment.exact => Some(segment.size),
-            Some((base, position)) if base > segment.base => Some(position),
-            Some(_) | None => (indexed.0 == end).then_some(indexed.1),
+            // The batch at `end` begins a segment that goes, or there is none: this one ends here.
+            _ if whole == end => segment.exact.then_some(segment.size),
+            Some((_, position)) => Some(position),
+            None => (indexed.0 == end).then_some(indexed.1),
         };
         segment.truncate(end, position);
         let cut = position.map_or(Cut::Find { from: indexed.1 }, Cut::At);

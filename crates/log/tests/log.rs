@@ -170,6 +170,27 @@ fn a_cut_within_a_batch_takes_the_whole_batch_if_memory_has_it() {
     assert_eq!(recovery.last().epoch, Epoch(3));
 }
 
+/// Found by the simulator: the second cut took the place of the batch in the segment that goes, byte 0,
+/// for a place in the segment that stays, and emptied that.
+#[test]
+fn two_cuts_at_one_offset_keep_what_is_below_it() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 1 << 20)).unwrap();
+    for _ in 0..3 {
+        node.append(1, 1, 10);
+    }
+    node.run();
+    // Opened anew, memory has none of it: only the disk knows where offset 1 lies.
+    let (mut node, _) = Node::open(node.disk, options(1 << 20, 1 << 20)).unwrap();
+    node.truncate(1);
+    node.append(1, 2, 10);
+    node.run();
+    node.truncate(1);
+    node.append(1, 3, 10);
+    node.run();
+    let recovery = recover(&mut node.disk, &options(1 << 20, 1 << 20)).unwrap();
+    assert_eq!(recovery.epochs.entries(), [(Epoch(1), Offset(0)), (Epoch(3), Offset(1))]);
+}
+
 #[test]
 fn a_cut_within_a_batch_that_only_the_disk_has_is_refused() {
     let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
