@@ -99,7 +99,7 @@ fn every_batch_is_written_alike_from_its_records() {
 fn a_leader_change_is_written_alike() {
     let kafka = Batches::new(first_segment(&fixture("static-c2"))).next().unwrap().unwrap();
     let record = kafka.records().next().unwrap().unwrap();
-    assert_eq!(ControlType::of_key(record.key.unwrap()), Some(ControlType::LeaderChange));
+    assert_eq!(ControlType::of_key(record.key.unwrap()), Ok(ControlType::LeaderChange));
     let value = [
         0, 0, // version
         0, 0, 0, 2, // leader
