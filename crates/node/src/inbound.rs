@@ -125,9 +125,8 @@ mod tests {
 
     fn sent(out: &mut Vec<Out<()>>) -> Vec<Bytes> {
         out.drain(..)
-            .filter_map(|out| match out {
-                Out::Frame { frame, .. } => Some(frame.parts[0].clone()),
-                _ => None,
+            .filter_map(|out| {
+                if let Out::Frame { frame, .. } = out { Some(frame.parts[0].clone()) } else { None }
             })
             .collect()
     }

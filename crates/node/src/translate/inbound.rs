@@ -39,13 +39,10 @@ fn partition(code: ErrorCode) -> Refused {
 
 /// To an ApiVersions request of a version that we do not speak: our versions, in the form all read.
 pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
-    match error {
-        Error::UnsupportedVersion { api: ApiKey::ApiVersions, correlation_id, .. } => {
-            encode_response(wire::ApiVersionsResponse::unsupported_version(), 0, *correlation_id)
-                .ok()
-        }
-        _ => None,
-    }
+    let Error::UnsupportedVersion { api: ApiKey::ApiVersions, correlation_id, .. } = error else {
+        return None;
+    };
+    encode_response(wire::ApiVersionsResponse::unsupported_version(), 0, *correlation_id).ok()
 }
 
 /// The answer to an ApiVersions request.

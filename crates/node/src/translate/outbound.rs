@@ -181,17 +181,14 @@ fn leader_endpoints(endpoints: &[raft::Endpoint]) -> Vec<wire::LeaderEndpoint> {
 pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, String> {
     let response: wire::ApiVersionsResponse =
         response.decode(version).map_err(|error| error.to_string())?;
-    match response.error_code {
-        // An older peer names the versions of ApiVersions that it speaks, and the rest is asked in version 0.
-        ErrorCode::None | ErrorCode::UnsupportedVersion => Ok(Speaks(
-            response
-                .api_keys
-                .iter()
-                .map(|key| (key.api_key, key.min_version, key.max_version))
-                .collect(),
-        )),
-        code => Err(format!("the peer refused to say what it speaks: {code}")),
+    // An older peer names the versions of ApiVersions that it speaks, and the rest is asked in version 0.
+    let understood =
+        [ErrorCode::None, ErrorCode::UnsupportedVersion].contains(&response.error_code);
+    if !understood {
+        return Err(format!("the peer refused to say what it speaks: {}", response.error_code));
     }
+    let range = |key: &wire::ApiVersion| (key.api_key, key.min_version, key.max_version);
+    Ok(Speaks(response.api_keys.iter().map(range).collect()))
 }
 
 /// What that allows the protocol.
@@ -272,13 +269,16 @@ fn only<R, P>(
 }
 
 fn top_level(code: ErrorCode) -> Result<(), String> {
-    match code {
-        ErrorCode::None => Ok(()),
-        ErrorCode::InconsistentClusterId => {
-            Err("the peer belongs to another cluster (INCONSISTENT_CLUSTER_ID): check its address in controller.quorum.voters".into())
-        }
-        code => Err(format!("the peer refused the request: {code}")),
+    if code == ErrorCode::None {
+        return Ok(());
     }
+    let foreign = code == ErrorCode::InconsistentClusterId;
+    let hint = if foreign {
+        ": it belongs to another cluster; check controller.quorum.voters"
+    } else {
+        ""
+    };
+    Err(format!("the peer refused the request with {code}{hint}"))
 }
 
 fn view(

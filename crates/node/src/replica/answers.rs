@@ -1,0 +1,125 @@
+//! What became of our own questions: each ends as an answer or as a loss, and goes to whoever asked.
+
+use super::Replica;
+use crate::links::{Class, News, Peer, Question};
+use crate::out::LinkId;
+use crate::translate;
+use bytes::Bytes;
+use quorate_base::ReplicaId;
+use quorate_machine::Machine;
+use quorate_raft::{Input, Loss};
+use quorate_wire::ResponseFrame;
+use tracing::warn;
+
+impl<M: Machine> Replica<M> {
+    pub(super) fn digest_news(&mut self) {
+        while !self.news.is_empty() {
+            for news in std::mem::take(&mut self.news) {
+                match news {
+                    News::Lost { question, how } => self.lost(question, how),
+                    News::Answered { peer, link, question, version, frame } => {
+                        self.answered(peer, link, question, version, frame);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn lost(&mut self, question: Question, how: Loss) {
+        match question {
+            Question::Hello => {}
+            Question::Raft(call, _) => self.inputs.push_back(Input::Lost { call, how }),
+            Question::Forward(id, _) => self.flight_lost(id, how),
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        peer: Peer,
+        link: LinkId,
+        question: Question,
+        version: i16,
+        frame: Bytes,
+    ) {
+        let response = match ResponseFrame::parse(frame) {
+            Ok(response) => response,
+            Err(_) => unreachable!("the link read the correlation id from the same bytes"),
+        };
+        match question {
+            Question::Hello => match translate::hello(response, version) {
+                Ok(speaks) => {
+                    if let Peer::Replica(id) = peer {
+                        let speaks = translate::features(&speaks);
+                        self.inputs.push_back(Input::Peer { id, speaks });
+                    }
+                    let names = &self.settings.names;
+                    self.links.greeted(
+                        self.now,
+                        link,
+                        speaks,
+                        names,
+                        &mut self.news,
+                        &mut self.out,
+                    );
+                }
+                Err(why) => self.links.reject(link, &why, &mut self.news, &mut self.out),
+            },
+            Question::Raft(call, asked) => {
+                match translate::answer(response, version, &asked, &self.settings.names) {
+                    Ok((body, batches)) => {
+                        if let Some(batches) = batches {
+                            self.fetched.insert(call, batches);
+                        }
+                        self.step(Input::Response { call, body });
+                        self.fetched.remove(&call);
+                    }
+                    Err(why) => {
+                        if self.once.say(self.now, &format!("{peer:?} {why}")) {
+                            warn!(?peer, why, "an answer was of no use and is dropped");
+                        }
+                        self.links.reject(link, &why, &mut self.news, &mut self.out);
+                        self.inputs.push_back(Input::Lost { call, how: Loss::Dropped });
+                    }
+                }
+            }
+            Question::Forward(id, asked) => {
+                match translate::forward_response(response, version, &asked) {
+                    Ok(answer) => self.flight_answered(id, answer),
+                    Err(why) => {
+                        self.links.reject(link, &why, &mut self.news, &mut self.out);
+                        self.flight_lost(id, Loss::Dropped);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a forwarded request to the leader.
+    pub(crate) fn ask_leader(
+        &mut self,
+        leader: ReplicaId,
+        id: u64,
+        request: quorate_wire::message::ForwardRequest,
+    ) {
+        let view = self.quorum.view();
+        let at = self.choose(view.leader_endpoints);
+        let question = Question::Forward(id, request);
+        match at {
+            Some(at) => {
+                let names = &self.settings.names;
+                let peer = Peer::Replica(leader);
+                self.links.ask(
+                    self.now,
+                    peer,
+                    Class::Forward,
+                    &at,
+                    question,
+                    names,
+                    &mut self.news,
+                    &mut self.out,
+                );
+            }
+            None => self.news.push(News::Lost { question, how: Loss::Refused }),
+        }
+    }
+}

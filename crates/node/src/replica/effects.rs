@@ -1,0 +1,163 @@
+//! What the protocol wants done, in its order: writes become plans for the disk, questions go to links,
+//! answers to those who asked.
+
+use super::{CHANGES, Replica, Serve};
+use crate::links::{Class, News, Peer, Question};
+use crate::out::Out;
+use crate::status::RoleChange;
+use crate::translate;
+use quorate_base::{Epoch, ReplicaId, Time};
+use quorate_machine::Machine;
+use quorate_raft::{Call, Destination, Effect, Endpoint, Fetched, Input, Loss, Source};
+use tracing::{error, info, warn};
+
+impl<M: Machine> Replica<M> {
+    /// One step of the protocol, and its effects in order.
+    pub(crate) fn step(&mut self, input: Input) {
+        let mut effects = std::mem::take(&mut self.effects);
+        let durable = matches!(input, Input::Durable { .. });
+        self.quorum.step(self.now, input, &mut effects);
+        if durable {
+            // What is on the disk may leave the memory.
+            self.log.durable(self.quorum.view().durable);
+        }
+        for effect in effects.drain(..) {
+            self.execute(effect);
+        }
+        self.effects = effects;
+    }
+
+    pub(super) fn execute(&mut self, effect: Effect) {
+        match effect {
+            Effect::Write { id, write } => {
+                let job = self.plan(write);
+                self.out.push(Out::Disk { id, job });
+            }
+            Effect::Send { call, to, body } => self.send(call, to, body),
+            Effect::Reply { ticket, body } => {
+                if let quorate_raft::Response::Fetch(answer) = &body
+                    && matches!(answer.fetched, Fetched::Range { .. })
+                {
+                    self.serves.push(Serve { ticket, answer: answer.clone() });
+                } else {
+                    self.reply(ticket, body, Vec::new());
+                }
+            }
+            Effect::Refuse { token, why } => self.refused(token, why),
+            Effect::ReadAt { token, offset } => self.proved(token, offset),
+            Effect::Commit { upto } => self.applied.committed(upto),
+            Effect::Lead { epoch, leader } => self.led_by(epoch, leader),
+            Effect::Complain { what } => {
+                if self.once.say(self.now, &format!("{what:?}")) {
+                    error!(%what, "a peer broke the protocol; nothing of it was taken");
+                }
+            }
+            Effect::Stopped => self.out.push(Out::Stopped),
+        }
+    }
+
+    /// Turns a write of the protocol into work for the disk.
+    pub(super) fn plan(&mut self, write: quorate_raft::Write) -> quorate_log::Job {
+        match write {
+            quorate_raft::Write::Election(state) => {
+                let voters = self.quorum.view().voters.iter().map(|(key, _)| key.id);
+                self.log.election(&translate::election(&state, voters))
+            }
+            quorate_raft::Write::Truncate { end } => {
+                warn!(from = %self.log.end(), to = %end, "the log's tail was never committed and is cut off");
+                let job = self.log.truncate(end);
+                let cut = self.log.end();
+                assert!(
+                    cut == end,
+                    "the leader ends an epoch at {end}, inside a batch that begins at {cut}"
+                );
+                job
+            }
+            quorate_raft::Write::Append { base, end, epoch, source } => {
+                let bytes = match source {
+                    Source::Proposed(token) => self.leading.take_batch(token),
+                    Source::Control(record) => {
+                        translate::control(&record, base, epoch, self.wall_ms)
+                    }
+                    Source::Fetched(call) => {
+                        let fetched = self
+                            .fetched
+                            .remove(&call)
+                            .expect("the core appends what it was just given");
+                        fetched.slice(base, end)
+                    }
+                };
+                self.log.append(base, end, epoch, bytes)
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, call: Call, to: Destination, body: quorate_raft::Request) {
+        let class = match body {
+            quorate_raft::Request::Fetch(_) => Class::Fetch,
+            quorate_raft::Request::Vote(_)
+            | quorate_raft::Request::BeginQuorumEpoch(_)
+            | quorate_raft::Request::EndQuorumEpoch(_) => Class::Control,
+        };
+        let (peer, at) = match to {
+            Destination::Replica { id, endpoints } => (Peer::Replica(id), self.choose(&endpoints)),
+            Destination::Bootstrap(index) => {
+                (Peer::Bootstrap(index), self.settings.bootstrap.get(index).cloned())
+            }
+        };
+        let question = Question::Raft(call, body);
+        match at {
+            Some(at) => {
+                let names = &self.settings.names;
+                self.links.ask(
+                    self.now,
+                    peer,
+                    class,
+                    &at,
+                    question,
+                    names,
+                    &mut self.news,
+                    &mut self.out,
+                );
+            }
+            None => self.news.push(News::Lost { question, how: Loss::Dropped }),
+        }
+    }
+
+    /// The endpoint to connect to: the one of our own listener's name, else the first.
+    pub(super) fn choose(&self, endpoints: &[Endpoint]) -> Option<crate::config::HostPort> {
+        let named =
+            endpoints.iter().find(|endpoint| endpoint.listener == self.settings.names.listener);
+        let endpoint = named.or(endpoints.first())?;
+        Some(crate::config::HostPort { host: endpoint.host.clone(), port: endpoint.port })
+    }
+
+    pub(super) fn led_by(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {
+        let view = self.quorum.view();
+        info!(epoch = %epoch, leader = ?leader, role = %view.role, "leadership changed");
+        self.note_change(epoch, leader);
+        self.lose_lead();
+        self.epoch = epoch;
+        self.leader = leader;
+        let leads = leader.is_some() && leader == self.id;
+        if !leads {
+            self.refuse_forwarded();
+        } else {
+            // Requests are judged on the state as all earlier leaders left it: apply that first.
+            self.leading.gained(epoch, self.applied.commit);
+        }
+        self.forwarder.rest_until = Time(0);
+    }
+
+    pub(super) fn note_change(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {
+        if self.changes.len() == CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(RoleChange {
+            at_ms: self.now.since(self.started).as_ms(),
+            role: self.quorum.view().role.to_string(),
+            epoch: epoch.0,
+            leader: leader.map(|leader| leader.0),
+        });
+    }
+}

@@ -1,0 +1,148 @@
+//! Requests of peers that came over the network, and their answers. The form of a request is judged on
+//! arrival, its content by the protocol in the turn.
+
+use super::{Asked, ColdUse, Replica, Serve};
+use crate::inbound::Place;
+use crate::out::{ConnId, Out, ReadId};
+use crate::translate::{self, Refusal, Refused};
+use bytes::Bytes;
+use quorate_base::Epoch;
+use quorate_log::Read;
+use quorate_machine::Machine;
+use quorate_raft::{ErrorKind, FetchAnswer, Fetched, Input, RoleName, Ticket};
+use quorate_wire::{ApiKey, RequestFrame};
+use tracing::warn;
+
+impl<M: Machine> Replica<M> {
+    pub(super) fn request(&mut self, conn: ConnId, bytes: usize, request: RequestFrame) {
+        let header = &request.header;
+        let (api, version, correlation) = (header.api, header.version, header.correlation_id);
+        let place = self.inbound.admit(conn, bytes, &mut self.out);
+        let asked = Asked { place, correlation, version, api };
+        let taken = match api {
+            ApiKey::ApiVersions => translate::api_versions(request)
+                .map(|frame| self.inbound.answer(place, frame, &mut self.out)),
+            ApiKey::Forward => {
+                translate::forwarded(request).map(|request| self.take_forwarded(asked, request))
+            }
+            ApiKey::DescribeQuorum
+            | ApiKey::FetchSnapshot
+            | ApiKey::DescribeCluster
+            | ApiKey::AddRaftVoter
+            | ApiKey::RemoveRaftVoter
+            | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
+            ApiKey::Vote | ApiKey::BeginQuorumEpoch | ApiKey::EndQuorumEpoch | ApiKey::Fetch => {
+                translate::request(request, &self.settings.names).map(|body| {
+                    let ticket = Ticket(self.number());
+                    self.tickets.insert(ticket, asked);
+                    self.inputs.push_back(Input::Request { ticket, body });
+                })
+            }
+        };
+        match taken {
+            Ok(()) => {}
+            Err(Refused::Close(why)) => self.drop_conn(conn, &why),
+            Err(Refused::Answer(refusal)) => {
+                if let Refusal::Cluster(theirs) = &refusal
+                    && self.once.say(self.now, theirs)
+                {
+                    let ours = &self.settings.names.cluster;
+                    warn!(
+                        ours,
+                        theirs,
+                        "a node of another cluster asked and is refused with INCONSISTENT_CLUSTER_ID: \
+                         one of our addresses stands in its configuration"
+                    );
+                }
+                let view = self.leader_view();
+                match translate::refusal(asked, refusal, &view, &self.settings.names) {
+                    Ok(frame) => self.inbound.answer(place, frame, &mut self.out),
+                    Err(error) => self.drop_conn(conn, &error.to_string()),
+                }
+            }
+        }
+    }
+
+    pub(super) fn reply(
+        &mut self,
+        ticket: Ticket,
+        body: quorate_raft::Response,
+        records: Vec<Bytes>,
+    ) {
+        let Some(asked) = self.tickets.remove(&ticket) else { return };
+        match translate::response(asked, body, records, &self.settings.names) {
+            Ok(frame) => self.inbound.answer(asked.place, frame, &mut self.out),
+            Err(error) => self.drop_conn(asked.place.conn, &error.to_string()),
+        }
+    }
+
+    /// Fills fetch answers from the log as it is at the end of the turn, so that what this turn
+    /// appended and committed is in them.
+    pub(super) fn serve_fetches(&mut self) {
+        if self.serves.is_empty() {
+            return;
+        }
+        for Serve { ticket, mut answer } in std::mem::take(&mut self.serves) {
+            let view = self.quorum.view();
+            let leads = self.leads_in(answer.view.epoch);
+            let Fetched::Range { start, end, max_bytes } = &mut answer.fetched else { continue };
+            if leads {
+                *end = self.log.end();
+                answer.high_watermark = view.high_watermark;
+            }
+            match self.log.read(*start, *end, *max_bytes) {
+                Read::Hot(records) => self.fill(ticket, answer, records),
+                Read::Nothing => self.fill(ticket, answer, Vec::new()),
+                Read::Cold(read) => {
+                    let id = ReadId(self.number());
+                    self.cold.insert(id, (read.generation, ColdUse::Serve { ticket, answer }));
+                    self.out.push(Out::Read { id, read });
+                }
+            }
+        }
+    }
+
+    pub(super) fn fill(
+        &mut self,
+        ticket: Ticket,
+        mut answer: FetchAnswer,
+        mut records: Vec<Bytes>,
+    ) {
+        if !self.leads_in(answer.view.epoch) {
+            // Lost since the core answered: the log may hold another leader's records by now, and the
+            // epoch that took the leadership may not be durable yet, so this shows the old one.
+            answer.view.error = ErrorKind::NotLeaderOrFollower;
+            answer.fetched = Fetched::Nothing;
+            answer.high_watermark = None;
+            answer.round = None;
+            records.clear();
+        }
+        self.reply(ticket, quorate_raft::Response::Fetch(answer), records);
+    }
+
+    pub(super) fn leads_in(&self, epoch: Epoch) -> bool {
+        let view = self.quorum.view();
+        view.role == RoleName::Leader && view.epoch == epoch
+    }
+
+    pub(super) fn leader_view(&self) -> quorate_raft::LeaderView {
+        let view = self.quorum.view();
+        quorate_raft::LeaderView {
+            error: quorate_raft::ErrorKind::None,
+            epoch: view.epoch,
+            leader: view.leader,
+            endpoints: view.leader_endpoints.into(),
+        }
+    }
+
+    pub(crate) fn answer_place(
+        &mut self,
+        place: Place,
+        frame: Result<quorate_wire::Frame, quorate_wire::Error>,
+    ) {
+        match frame {
+            Ok(frame) => self.inbound.answer(place, frame, &mut self.out),
+            Err(error) => self.drop_conn(place.conn, &error.to_string()),
+        }
+    }
+}
