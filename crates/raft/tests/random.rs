@@ -1,6 +1,6 @@
 //! Seeded random walks over three to six cores: what scripts did not think of.
 //!
-//! A walk that fails names its seed in the panic; make a script of it.
+//! A walk that fails names its seed; make a script of it. `WALKS=20000 cargo test` walks further.
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
@@ -8,9 +8,13 @@ mod walk;
 
 use cluster::Shape;
 
+fn walks() -> u64 {
+    std::env::var("WALKS").map_or(250, |walks| walks.parse().expect("WALKS is a number"))
+}
+
 #[test]
 fn crashes_slow_disks_bad_links_and_strangers_break_no_law() {
-    for seed in 0..250 {
+    for seed in 0..walks() {
         let _told = Seed(seed);
         walk::honest(seed, &Shape::default());
     }
@@ -18,7 +22,7 @@ fn crashes_slow_disks_bad_links_and_strangers_break_no_law() {
 
 #[test]
 fn whatever_peers_say_nobody_panics_or_breaks_a_promise() {
-    for seed in 0..250 {
+    for seed in 0..walks() {
         let _told = Seed(seed);
         walk::hostile(seed, &Shape::default());
     }
