@@ -10,7 +10,7 @@ use quorate_machine::{Answer, Kv, Request, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::handle::{Consistency, Handle};
 use quorate_node::runtime::Node;
-use std::path::PathBuf;
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-fn config(id: u32, root: &PathBuf, ports: &[u16]) -> Config {
+fn config(id: u32, root: &Path, ports: &[u16]) -> Config {
     let at = |port| HostPort { host: "127.0.0.1".into(), port };
     let voters =
         (1..).zip(ports).map(|(id, port)| Voter { id: ReplicaId(id), at: at(*port) }).collect();
@@ -46,19 +46,16 @@ fn run(config: Config) -> Running {
 async fn put(handle: &Handle<Store>, key: &str, value: &str) -> Outcome {
     let write =
         Write::Put { key: key.as_bytes(), value: value.as_bytes(), condition: Condition::Always };
-    match handle.write(Request::write(write.encode().unwrap()), PATIENCE).await.unwrap() {
-        Answer::Done(bytes) => Outcome::decode(&bytes).unwrap(),
-        other => panic!("{other:?}"),
-    }
+    let answer = handle.write(Request::write(write.encode().unwrap()), PATIENCE).await.unwrap();
+    let Answer::Done(bytes) = &answer else { panic!("{answer:?}") };
+    Outcome::decode(bytes).unwrap()
 }
 
 async fn get(handle: &Handle<Store>, key: &str) -> Option<Vec<u8>> {
     let query = Query::Get { key: key.as_bytes().to_vec().into() };
     let (reply, _) = handle.read(query, Consistency::Linearizable, PATIENCE).await.unwrap();
-    match reply {
-        Reply::Get(found) => found.map(|found| found.value.to_vec()),
-        other => panic!("{other:?}"),
-    }
+    let Reply::Get(found) = reply else { panic!("{reply:?}") };
+    found.map(|found| found.value.to_vec())
 }
 
 async fn leader(nodes: &[Running]) -> usize {
