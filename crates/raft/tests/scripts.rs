@@ -48,9 +48,10 @@ fn scripts_tell_what_they_say() {
     assert!(wrong.is_empty(), "UPDATE=1 rewrites the expectations\n{wrong}");
 }
 
-/// Line by line: the longest common lines stay, the rest is marked.
+/// What changed, line by line, with two lines around it.
 fn difference(expected: &str, told: &str) -> String {
     let (a, b): (Vec<_>, Vec<_>) = (expected.lines().collect(), told.lines().collect());
+    // The longest common lines stay.
     let mut common = vec![vec![0usize; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -60,19 +61,30 @@ fn difference(expected: &str, told: &str) -> String {
             };
         }
     }
-    let (mut i, mut j, mut lines) = (0, 0, String::new());
+    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
     while i < a.len() || j < b.len() {
-        let (mark, line) = if i < a.len() && j < b.len() && a[i] == b[j] {
+        if i < a.len() && j < b.len() && a[i] == b[j] {
+            lines.push((' ', a[i]));
             (i, j) = (i + 1, j + 1);
-            (' ', a[i - 1])
         } else if j == b.len() || i < a.len() && common[i + 1][j] >= common[i][j + 1] {
+            lines.push(('-', a[i]));
             i += 1;
-            ('-', a[i - 1])
         } else {
+            lines.push(('+', b[j]));
             j += 1;
-            ('+', b[j - 1])
-        };
-        lines += &format!("  {mark} {line}\n");
+        }
     }
-    lines
+    let changed = |at: usize| lines.get(at).is_some_and(|(mark, _)| *mark != ' ');
+    let shown = |at: &usize| (at.saturating_sub(2)..=at + 2).any(changed);
+    let shown = (0..lines.len()).filter(shown);
+    shown.map(|at| format!("  {} {}\n", lines[at].0, lines[at].1)).collect()
+}
+
+#[test]
+fn a_difference_shows_what_changed_and_what_is_around() {
+    let expected = "a\nb\nc\nd\ne\nf\ng";
+    assert_eq!(difference(expected, expected), "");
+    let told = difference(expected, "a\nb\nc\nd\nE\nf\ng");
+    assert_eq!(told, "    c\n    d\n  - e\n  + E\n    f\n    g\n");
+    assert_eq!(difference("a", "a\nb"), "    a\n  + b\n");
 }

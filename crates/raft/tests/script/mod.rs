@@ -1,7 +1,7 @@
 //! Reads a script and runs it: blocks of commands, and below each `---` the lines that they bring about.
 //!
-//! `docs/TESTING.md` and `README.md` beside the scripts list the commands. Here one command is one arm of
-//! [`Script::command`]; what a line looks like is `narrate.rs`'s.
+//! `tests/README.md` lists the commands. Here one command is one arm of [`Script::command`]; what a line looks
+//! like is up to `narrate.rs`.
 
 mod narrate;
 mod raw;
@@ -11,13 +11,11 @@ use crate::cluster::{Cluster, Shape};
 use narrate::Narrator;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span};
 use quorate_raft::*;
-use std::collections::BTreeMap;
 use words::Words;
 
 /// The text of the script with the lines that it brings about now. `shape` is what `cluster` fills in.
 pub fn run(text: &str, shape: Shape) -> String {
-    let mut script =
-        Script { cluster: None, shape, narrator: Narrator::default(), reads: BTreeMap::new() };
+    let mut script = Script { cluster: None, shape, narrator: Narrator::default() };
     let (mut printed, mut expectation) = (String::new(), false);
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines().chain([""]) {
@@ -51,8 +49,6 @@ struct Script {
     cluster: Option<Cluster>,
     shape: Shape,
     narrator: Narrator,
-    /// Tokens of reads and appends, for their names.
-    reads: BTreeMap<Token, String>,
 }
 
 impl Script {
@@ -195,7 +191,6 @@ impl Script {
             }
         }
         self.cluster = Some(cluster);
-        self.reads.clear();
     }
 }
 
