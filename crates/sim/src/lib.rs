@@ -1,1 +1,32 @@
-//! A deterministic world that runs the real replica under faults.
+//! A world in one thread: real replicas with codec, log, protocol and machine, on simulated networks,
+//! disks and clocks, under faults.
+//!
+//! A seed gives a [`Plan`], a plan gives exactly one run, and [`run`] says what it met and which checker
+//! objected. Nothing here reads a clock or has a thread. docs/TESTING.md tells how to use it and how to
+//! read a trace.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod book;
+mod checkers;
+mod clients;
+mod history;
+mod log_lines;
+pub mod marks;
+mod network;
+mod node;
+mod options;
+mod plan;
+mod queue;
+mod run;
+mod shrink;
+mod trace;
+mod words;
+mod world;
+
+pub use checkers::Failure;
+pub use marks::Marks;
+pub use options::Options;
+pub use plan::{Ask, BadPlan, Down, Plan, Step, When, parse_seed};
+pub use run::{How, Outcome, run};
+pub use shrink::shrink;

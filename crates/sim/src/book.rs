@@ -1,0 +1,64 @@
+//! What a log holds, batch by batch, as told by the jobs that its replica gave to the disk. Kept by the
+//! world beside each node, so that checkers never have to trust the replica's own marks.
+
+use bytes::Bytes;
+use quorate_base::{Epoch, Offset};
+use quorate_log::{Batches, Job};
+
+/// One batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub base: Offset,
+    pub end: Offset,
+    pub epoch: Epoch,
+    pub bytes: Bytes,
+}
+
+/// The batches of one log, from offset 0 on without gaps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Book {
+    pub entries: Vec<Entry>,
+}
+
+/// The batches in bytes that were checked before.
+pub(crate) fn entries(bytes: &Bytes) -> impl Iterator<Item = Entry> {
+    Batches::checked_before(bytes.clone()).map(|batch| Entry {
+        base: batch.base(),
+        end: batch.end(),
+        epoch: batch.epoch(),
+        bytes: batch.bytes,
+    })
+}
+
+impl Book {
+    /// The log's content as it was read from its files.
+    pub fn read(parts: &[Bytes]) -> Book {
+        Book { entries: parts.iter().flat_map(entries).collect() }
+    }
+
+    /// One past the last offset.
+    pub fn end(&self) -> Offset {
+        self.entries.last().map_or(Offset::ZERO, |entry| entry.end)
+    }
+
+    /// Follows a job; returns how many batches are as before.
+    pub fn follow(&mut self, job: &Job) -> usize {
+        let before = self.entries.len();
+        match job {
+            Job::Append(append) => {
+                self.entries.extend(entries(&append.bytes));
+                before
+            }
+            Job::Truncate(cut) => {
+                self.entries.truncate(self.entries.partition_point(|entry| entry.base < cut.end));
+                self.entries.len()
+            }
+            Job::Replace { .. } => before,
+        }
+    }
+
+    /// How many batches end at or below an offset.
+    pub fn below(&self, end: Offset) -> usize {
+        self.entries.partition_point(|entry| entry.end <= end)
+    }
+}

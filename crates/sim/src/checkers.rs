@@ -1,0 +1,58 @@
+//! What must be true whatever happens: one idea a file. Each checker sees every turn of every node and
+//! says in words what it found, with the numbers.
+
+mod acknowledged_never_lost;
+mod committed_never_changes;
+mod files_reopen;
+mod high_watermark_never_falls;
+mod linear;
+mod logs_match;
+mod machines_equal_at_equal_offset;
+mod one_leader_per_epoch;
+
+pub(crate) use acknowledged_never_lost::{AcknowledgedNeverLost, key_name};
+pub(crate) use committed_never_changes::CommittedNeverChanges;
+pub(crate) use files_reopen::{Written, files_reopen};
+pub(crate) use high_watermark_never_falls::HighWatermarkNeverFalls;
+pub(crate) use linear::{Verdict, linear};
+pub(crate) use logs_match::LogsMatch;
+pub(crate) use machines_equal_at_equal_offset::MachinesEqualAtEqualOffset;
+pub(crate) use one_leader_per_epoch::OneLeaderPerEpoch;
+
+use crate::book::Book;
+use crate::network::Process;
+use quorate_base::Offset;
+use quorate_raft::View;
+
+/// What a checker found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which checker.
+    pub checker: &'static str,
+    /// What it found.
+    pub what: String,
+}
+
+impl Failure {
+    pub(crate) fn new(checker: &'static str, what: impl Into<String>) -> Failure {
+        Failure { checker, what: what.into() }
+    }
+}
+
+/// One node after one of its turns.
+pub(crate) struct Sight<'a> {
+    pub process: Process,
+    pub view: View<'a>,
+    /// End of what its machine holds, and the machine's digest.
+    pub applied: Offset,
+    pub digest: u64,
+}
+
+/// What the world knows of every node's log, up or down.
+pub(crate) struct Logs<'a> {
+    pub books: &'a [Book],
+    /// What of each survives a crash, for certain.
+    pub durable: &'a [Offset],
+    /// Nodes of lower index are voters.
+    pub voters: usize,
+}

@@ -1,0 +1,98 @@
+//! What one replica knows to be committed is the same for all, for ever: every log has the same batches
+//! below its high watermark, no log cuts them off, and when a batch is first known to be committed a
+//! majority of the voters has it where a crash does not reach [R2.7].
+
+use super::{Failure, Logs, Sight};
+use crate::book::{Book, Entry};
+use crate::network::Process;
+use std::collections::BTreeMap;
+
+const NAME: &str = "committed_never_changes";
+
+/// The committed batches.
+#[derive(Default)]
+pub(crate) struct CommittedNeverChanges {
+    pub ledger: Book,
+    /// How many batches of each process were compared.
+    compared: BTreeMap<Process, usize>,
+}
+
+impl CommittedNeverChanges {
+    /// A node after its turn. Returns how many batches became committed.
+    pub fn see(&mut self, sight: &Sight<'_>, logs: &Logs<'_>) -> Result<usize, Failure> {
+        let Some(high_watermark) = sight.view.high_watermark else { return Ok(0) };
+        let node = sight.process.node;
+        let book = &logs.books[node];
+        let compared = self.compared.entry(sight.process).or_default();
+        let mut grown = 0;
+        while let Some(entry) = book.entries.get(*compared)
+            && entry.end <= high_watermark
+        {
+            match self.ledger.entries.get(*compared) {
+                Some(known) if known == entry => {}
+                Some(known) => {
+                    return Err(Failure::new(
+                        NAME,
+                        format!(
+                            "offset {} is committed in epoch {}, node {} has epoch {} there below \
+                             its high watermark {high_watermark}",
+                            known.base,
+                            known.epoch,
+                            node + 1,
+                            entry.epoch
+                        ),
+                    ));
+                }
+                None => {
+                    durable_on_majority(*compared, entry, node, logs)?;
+                    self.ledger.entries.push(entry.clone());
+                    grown += 1;
+                }
+            }
+            *compared += 1;
+        }
+        Ok(grown)
+    }
+
+    /// A node's log has only so many batches of what it had: it was cut.
+    pub fn cut(&self, node: usize, before: &Book, left: usize) -> Result<(), Failure> {
+        match (before.entries.get(left), self.ledger.entries.get(left)) {
+            (Some(gone), Some(committed)) if gone == committed => Err(Failure::new(
+                NAME,
+                format!(
+                    "node {} cuts off offset {} of epoch {}, which is committed",
+                    node + 1,
+                    gone.base,
+                    gone.epoch
+                ),
+            )),
+            (Some(_) | None, Some(_) | None) => Ok(()),
+        }
+    }
+}
+
+fn durable_on_majority(
+    at: usize,
+    entry: &Entry,
+    node: usize,
+    logs: &Logs<'_>,
+) -> Result<(), Failure> {
+    let holds = |voter: &usize| {
+        logs.durable[*voter] >= entry.end && logs.books[*voter].entries.get(at) == Some(entry)
+    };
+    let holders: Vec<usize> = (0..logs.voters).filter(holds).map(|voter| voter + 1).collect();
+    match holders.len() > logs.voters / 2 {
+        true => Ok(()),
+        false => Err(Failure::new(
+            NAME,
+            format!(
+                "node {} takes offset {} of epoch {} for committed, but of {} voters only {holders:?} \
+                 would have it after a crash",
+                node + 1,
+                entry.base,
+                entry.epoch,
+                logs.voters
+            ),
+        )),
+    }
+}

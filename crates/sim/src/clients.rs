@@ -1,0 +1,383 @@
+//! Clients of the store. Each has one request at a time and one session; it goes to another node when
+//! one fails it, repeats what is stamped until it is decided, and believes every answer it gets: what it
+//! saw becomes the history that the checkers judge.
+
+use crate::checkers::{Failure, key_name};
+use crate::history::{Kind, Op, Seen};
+use crate::marks::Marks;
+use crate::network::Process;
+use crate::plan::{Ask, When};
+use bytes::Bytes;
+use quorate_base::{Offset, Span, Time};
+use quorate_machine::kv::{Condition, Outcome, Query, Reply, Write};
+use quorate_machine::{Answer, Request, SessionId, SessionRefusal, Stamp};
+use quorate_node::ClientId;
+use quorate_node::handle::Error;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A client that was failed rests so long before it tries the next node.
+const REST: Span = Span::ms(30);
+/// So often a client tries before it gives up.
+const TRIES_MAX: u32 = 12;
+
+/// What a client asks of its node now.
+pub(crate) enum Action {
+    Write { request: Request },
+    Read { query: Query },
+    /// Answered by the node itself, at once.
+    Peek { query: Query },
+}
+
+/// An action, where it goes, and the name of its answer.
+pub(crate) struct Call {
+    pub node: usize,
+    pub id: ClientId,
+    pub action: Action,
+    pub patience: Span,
+}
+
+/// What the world is to do after an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    Nothing,
+    /// The client goes on after this time.
+    GoOn(u32, Span),
+}
+
+/// What a client is at.
+struct Flight {
+    /// Its place in the history.
+    op: usize,
+    node: usize,
+    patience: Span,
+    stamped: bool,
+    stamp: Option<Stamp>,
+    tries: u32,
+    /// An earlier attempt may take effect.
+    maybe: bool,
+}
+
+#[derive(Default)]
+struct Client {
+    queue: VecDeque<(Ask, usize, Span)>,
+    flight: Option<Flight>,
+    /// The answer it waits for, from whom, and whether it is for a session.
+    waits: Option<(ClientId, Process, bool)>,
+    session: Option<SessionId>,
+    sequence: u64,
+    /// The version of each key that it saw last.
+    seen: BTreeMap<u32, Option<Offset>>,
+}
+
+/// All clients and their history.
+pub(crate) struct Clients {
+    clients: Vec<Client>,
+    nodes: usize,
+    ttl: Span,
+    value_bytes: usize,
+    calls: u64,
+    pub history: Vec<Op>,
+}
+
+impl Clients {
+    /// Clients 1 to `count`.
+    pub fn new(count: usize, nodes: usize, ttl: Span, value_bytes: usize) -> Clients {
+        let clients = std::iter::repeat_with(Client::default).take(count).collect();
+        Clients { clients, nodes, ttl, value_bytes, calls: 0, history: Vec::new() }
+    }
+
+    fn client(&mut self, client: u32) -> &mut Client {
+        &mut self.clients[client as usize - 1]
+    }
+
+    /// Whether a client of this number exists.
+    pub fn has(&self, client: u32) -> bool {
+        (1..=self.clients.len()).contains(&(client as usize))
+    }
+
+    /// Gives a client something to ask.
+    pub fn ask(&mut self, client: u32, ask: Ask, node: usize, patience: Span) {
+        self.client(client).queue.push_back((ask, node, patience));
+    }
+
+    /// Clients forget what they have not asked yet: on a slow network a queue outlasts the run.
+    pub fn hush(&mut self) {
+        self.clients.iter_mut().for_each(|client| client.queue.clear());
+    }
+
+    /// Whether nobody waits or has anything to ask.
+    pub fn idle(&self) -> bool {
+        self.clients.iter().all(|client| client.flight.is_none() && client.queue.is_empty())
+    }
+
+    /// The first operation that is not decided.
+    pub fn waiting(&self) -> Option<&Op> {
+        let flight = self.clients.iter().find_map(|client| client.flight.as_ref())?;
+        Some(&self.history[flight.op])
+    }
+
+    /// What this client asks now, if it is free to ask.
+    pub fn go_on(&mut self, now: Time, number: u32) -> Option<Call> {
+        if self.client(number).waits.is_some() {
+            return None;
+        }
+        if self.client(number).flight.is_none() {
+            let (ask, node, patience) = self.client(number).queue.pop_front()?;
+            self.begin(now, number, ask, node, patience);
+        }
+        self.calls += 1;
+        let id = ClientId(self.calls << 16 | u64::from(number));
+        let ttl = self.ttl;
+        let op = self.client(number).flight.as_ref()?.op;
+        let (kind, key) = (self.history[op].kind.clone(), self.history[op].key);
+        let client = self.client(number);
+        let flight = client.flight.as_mut()?;
+        let key_bytes = key_name(key);
+        let action = match &kind {
+            Kind::Get => Action::Read { query: Query::Get { key: key_bytes } },
+            Kind::Peek => Action::Peek { query: Query::Get { key: key_bytes } },
+            Kind::Put { .. } | Kind::Delete { .. } => {
+                let write = match &kind {
+                    Kind::Put { value, condition } => {
+                        Write::Put { key: &key_bytes, value, condition: *condition }
+                    }
+                    Kind::Delete { condition } => {
+                        Write::Delete { key: &key_bytes, condition: *condition }
+                    }
+                    Kind::Get | Kind::Peek => unreachable!("reads were taken above"),
+                };
+                let bytes = write.encode().expect("keys and values are short");
+                let request = match (flight.stamped, flight.stamp, client.session) {
+                    (false, _, _) => Request::write(bytes),
+                    (true, Some(stamp), _) => Request::stamped(stamp, bytes),
+                    (true, None, Some(session)) => {
+                        client.sequence += 1;
+                        let (slot, sequence) = (number as u16, client.sequence);
+                        let stamp = Stamp { session, slot, sequence };
+                        flight.stamp = Some(stamp);
+                        Request::stamped(stamp, bytes)
+                    }
+                    (true, None, None) => Request::open_session(ttl),
+                };
+                Action::Write { request }
+            }
+        };
+        Some(Call { node: flight.node, id, action, patience: flight.patience })
+    }
+
+    fn begin(&mut self, now: Time, number: u32, ask: Ask, node: usize, patience: Span) {
+        let op = self.history.len();
+        let seen = |client: &Client, key: u32| client.seen.get(&key).copied().flatten();
+        let condition = |client: &Client, key: u32, when: When| match when {
+            When::Always => Condition::Always,
+            When::Absent => Condition::IfAbsent,
+            When::Present => Condition::IfPresent,
+            When::Seen => seen(client, key).map_or(Condition::IfAbsent, Condition::IfVersion),
+        };
+        let mut value = format!("{op}.");
+        while value.len() < self.value_bytes {
+            value.push('x');
+        }
+        let client = self.client(number);
+        let (key, kind, stamped) = match ask {
+            Ask::Put { key, when, stamped } => {
+                let condition = condition(client, key, when);
+                (key, Kind::Put { value: Bytes::from(value), condition }, stamped)
+            }
+            Ask::Delete { key, when, stamped } => {
+                (key, Kind::Delete { condition: condition(client, key, when) }, stamped)
+            }
+            Ask::Get { key } => (key, Kind::Get, false),
+            Ask::Peek { key } => (key, Kind::Peek, false),
+        };
+        client.flight =
+            Some(Flight { op, node, patience, stamped, stamp: None, tries: 0, maybe: false });
+        let (asked, ended) = (now, None);
+        self.history.push(Op { client: number, key, kind, asked, ended, seen: Seen::Unknown });
+    }
+
+    /// The call was given to this process.
+    pub fn called(&mut self, id: ClientId, process: Process, marks: &mut Marks) {
+        let client = self.client(number_of(id));
+        let Some(flight) = &client.flight else { return };
+        let session = flight.stamped && flight.stamp.is_none();
+        if flight.maybe && !session {
+            marks.hit("a stamped write was repeated");
+        }
+        client.waits = Some((id, process, session));
+    }
+
+    /// Nobody listens there.
+    pub fn unreachable(&mut self, now: Time, id: ClientId, marks: &mut Marks) -> Then {
+        self.again(now, number_of(id), false, marks)
+    }
+
+    /// A process died: those who wait for it see their connections close.
+    pub fn died(&mut self, now: Time, process: Process, marks: &mut Marks) -> Vec<Then> {
+        let hit = |client: &Client| client.waits.is_some_and(|(_, at, _)| at == process);
+        let numbers: Vec<u32> = (1..=self.clients.len() as u32)
+            .filter(|number| hit(&self.clients[*number as usize - 1]))
+            .collect();
+        let lost = |number| self.lost(now, number, marks);
+        numbers.into_iter().map(lost).collect()
+    }
+
+    /// The answer that a client waits for will not come, or says that nobody knows.
+    fn lost(&mut self, now: Time, number: u32, marks: &mut Marks) -> Then {
+        let client = self.client(number);
+        let session = client.waits.take().is_some_and(|(_, _, session)| session);
+        let Some(flight) = &mut client.flight else { return Then::Nothing };
+        let (op, repeats) = (flight.op, flight.stamped);
+        let write = matches!(self.history[op].kind, Kind::Put { .. } | Kind::Delete { .. });
+        if write && !session && !repeats {
+            return self.end(now, number, Seen::Unknown, marks);
+        }
+        self.again(now, number, write && !session, marks)
+    }
+
+    /// Tries the next node, unless it has tried often enough.
+    fn again(&mut self, now: Time, number: u32, maybe: bool, marks: &mut Marks) -> Then {
+        let nodes = self.nodes;
+        let client = self.client(number);
+        client.waits = None;
+        let Some(flight) = &mut client.flight else { return Then::Nothing };
+        flight.maybe |= maybe;
+        flight.tries += 1;
+        flight.node = (flight.node + 1) % nodes;
+        let (op, tries, maybe) = (flight.op, flight.tries, flight.maybe);
+        if tries < TRIES_MAX {
+            return Then::GoOn(number, REST);
+        }
+        let write = matches!(self.history[op].kind, Kind::Put { .. } | Kind::Delete { .. });
+        let seen = if maybe || !write { Seen::Unknown } else { Seen::NotDone };
+        self.end(now, number, seen, marks)
+    }
+
+    /// The client takes its operation for decided.
+    fn end(&mut self, now: Time, number: u32, seen: Seen, marks: &mut Marks) -> Then {
+        let client = self.client(number);
+        client.waits = None;
+        let Some(flight) = client.flight.take() else { return Then::Nothing };
+        let op = &mut self.history[flight.op];
+        marks.hit(match &seen {
+            Seen::Unknown => "an outcome is unknown",
+            Seen::NotDone => "a write was not done",
+            Seen::Failed { .. } => "a condition failed",
+            Seen::Found { .. } if op.kind == Kind::Peek => "a node answered from its own state",
+            Seen::Found { .. } => "a linearizable read was answered",
+            Seen::Written { .. } | Seen::Deleted { .. } | Seen::Absent if flight.maybe => {
+                "a repeated write was acknowledged"
+            }
+            Seen::Written { .. } | Seen::Deleted { .. } | Seen::Absent => {
+                "a write was acknowledged"
+            }
+        });
+        let version = match &seen {
+            Seen::Written { version } => Some(Some(*version)),
+            Seen::Deleted { .. } | Seen::Absent => Some(None),
+            Seen::Failed { current } => Some(*current),
+            Seen::Found { found, .. } => Some(found.as_ref().map(|(_, version)| *version)),
+            Seen::Unknown | Seen::NotDone => None,
+        };
+        // What is unknown may end after everything else.
+        op.ended = (seen != Seen::Unknown).then_some(now);
+        op.seen = seen;
+        let key = op.key;
+        if let Some(version) = version {
+            self.client(number).seen.insert(key, version);
+        }
+        Then::GoOn(number, Span::ZERO)
+    }
+
+    /// The operation of a call, if its client still waits for it.
+    pub fn op_of(&self, id: ClientId) -> Option<usize> {
+        let client = &self.clients[number_of(id) as usize - 1];
+        let waits = client.waits.is_some_and(|(waits, ..)| waits == id);
+        client.flight.as_ref().filter(|_| waits).map(|flight| flight.op)
+    }
+
+    /// A write was answered.
+    pub fn answered(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        answer: Result<Answer, Error>,
+        marks: &mut Marks,
+    ) -> Result<Then, Failure> {
+        let number = number_of(id);
+        if self.op_of(id).is_none() {
+            return Ok(Then::Nothing);
+        }
+        let client = self.client(number);
+        let session = client.waits.is_some_and(|(_, _, session)| session);
+        let Some(flight) = &mut client.flight else { return Ok(Then::Nothing) };
+        Ok(match answer {
+            Ok(Answer::Opened(opened)) if session => {
+                client.session = Some(opened);
+                client.waits = None;
+                Then::GoOn(number, Span::ZERO)
+            }
+            Ok(Answer::Done(bytes) | Answer::Refused(bytes)) if !session => {
+                let outcome = Outcome::decode(&bytes);
+                let seen = match outcome {
+                    Ok(Outcome::Written { version }) => Seen::Written { version },
+                    Ok(Outcome::Deleted { at }) => Seen::Deleted { at },
+                    Ok(Outcome::Absent) => Seen::Absent,
+                    Ok(Outcome::ConditionFailed { current }) => Seen::Failed { current },
+                    Ok(Outcome::Invalid(_)) | Err(_) => {
+                        let what = format!("a valid write was answered {outcome:?}");
+                        return Err(Failure::new("answers_make_sense", what));
+                    }
+                };
+                self.end(now, number, seen, marks)
+            }
+            Ok(Answer::Session(SessionRefusal::Unknown)) if flight.stamp.is_some() => {
+                marks.hit("a session expired");
+                client.session = None;
+                flight.stamp = None;
+                match flight.maybe {
+                    true => self.end(now, number, Seen::Unknown, marks),
+                    false => self.again(now, number, false, marks),
+                }
+            }
+            Err(Error::OutcomeUnknown) => self.lost(now, number, marks),
+            Err(Error::NoLeader | Error::Overloaded | Error::Stopped) => {
+                self.again(now, number, false, marks)
+            }
+            Ok(Answer::Opened(_) | Answer::Done(_) | Answer::Refused(_) | Answer::Session(_))
+            | Err(Error::TooLarge { .. }) => {
+                let what = format!("{:?} was answered {answer:?}", self.waiting());
+                return Err(Failure::new("answers_make_sense", what));
+            }
+        })
+    }
+
+    /// A read was answered.
+    pub fn replied(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        reply: Result<(Reply, Offset), Error>,
+        marks: &mut Marks,
+    ) -> Result<Then, Failure> {
+        let number = number_of(id);
+        if self.op_of(id).is_none() {
+            return Ok(Then::Nothing);
+        }
+        Ok(match reply {
+            Ok((Reply::Get(found), end)) => {
+                let found = found.map(|found| (found.value, found.version));
+                self.end(now, number, Seen::Found { found, end }, marks)
+            }
+            Err(_) => self.again(now, number, false, marks),
+            Ok((Reply::List { .. } | Reply::Stat(_), _)) => {
+                let what = format!("{:?} was answered {reply:?}", self.waiting());
+                return Err(Failure::new("answers_make_sense", what));
+            }
+        })
+    }
+}
+
+fn number_of(id: ClientId) -> u32 {
+    (id.0 & 0xffff) as u32
+}

@@ -1,0 +1,67 @@
+//! How often a run met what it is there to meet. A sweep in which some mark stays at zero tests less
+//! than it claims, and fails.
+
+use std::collections::BTreeMap;
+
+/// Every mark.
+pub const ALL: [&str; 24] = [
+    "a leader was elected",
+    "a batch was committed",
+    "a log was cut",
+    "a node was killed",
+    "a node lost power",
+    "a crash lost records",
+    "a node stopped in an orderly way",
+    "a node was paused",
+    "a leader resigned",
+    "the network was cut",
+    "connections were reset",
+    "a connection was refused",
+    "records were read from the disk",
+    "a write was acknowledged",
+    "a condition failed",
+    "an outcome is unknown",
+    "a write was not done",
+    "a stamped write was repeated",
+    "a repeated write was acknowledged",
+    "a session expired",
+    "a linearizable read was answered",
+    "a node answered from its own state",
+    "a follower answered for the leader",
+    "a busy reader was paused",
+];
+
+/// A search that was given up. The one mark that may stay at zero, and should.
+pub const UNDECIDED: &str = "a history was too long to judge";
+
+/// Counts by mark.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Marks(BTreeMap<&'static str, u64>);
+
+impl Marks {
+    pub(crate) fn hit(&mut self, mark: &'static str) {
+        self.add(mark, 1);
+    }
+
+    pub(crate) fn add(&mut self, mark: &'static str, times: u64) {
+        debug_assert!(ALL.contains(&mark) || mark == UNDECIDED, "{mark} is listed");
+        *self.0.entry(mark).or_default() += times;
+    }
+
+    /// How often it was met.
+    pub fn count(&self, mark: &str) -> u64 {
+        self.0.get(mark).copied().unwrap_or(0)
+    }
+
+    /// Adds those of another run.
+    pub fn join(&mut self, other: &Marks) {
+        for (mark, times) in &other.0 {
+            self.add(mark, *times);
+        }
+    }
+
+    /// Those that were never met.
+    pub fn missing(&self) -> Vec<&'static str> {
+        ALL.into_iter().filter(|mark| self.count(mark) == 0).collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! One node of the world: its disk, its clock, and while it is up its replica and the work its disk has
+//! still to do. Starts through the same code as the server; what the server has threads for happens
+//! here when the world says so.
+
+use crate::options::Options;
+use quorate_base::{ReplicaId, Rng, Span, Time, Uuid};
+use quorate_log::{Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
+use quorate_machine::{Kv, Sessioned};
+use quorate_node::config::{Config, HostPort, Voter};
+use quorate_node::start::{Started, log_options, start};
+use quorate_node::Replica;
+use quorate_raft::{Endpoint, WriteId};
+use bytes::Bytes;
+use std::path::PathBuf;
+
+/// The machine of this world.
+pub(crate) type Machine = Sessioned<Kv>;
+
+/// Unix milliseconds at the beginning of the world.
+const EPOCH_MS: u64 = 1_700_000_000_000;
+/// Port of every node; its host name tells which.
+const PORT: u16 = 9093;
+
+/// A clock that starts with its process and runs at its own rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    booted: Time,
+    /// Thousandths.
+    rate: u64,
+}
+
+impl Clock {
+    /// What it shows at a time of the world.
+    pub fn local(self, world: Time) -> Time {
+        Time(1 + world.since(self.booted).0 * self.rate / 1_000)
+    }
+
+    /// The first time of the world at which it shows this.
+    pub fn world(self, local: Time) -> Time {
+        match local {
+            Time::NEVER => Time::NEVER,
+            Time(us) => self.booted + Span((us.saturating_sub(1) * 1_000).div_ceil(self.rate)),
+        }
+    }
+}
+
+/// A running process.
+pub(crate) struct Running {
+    pub replica: Replica<Machine>,
+    store: Store<MemoryDisk>,
+    /// Not yet begun.
+    pub queued: Vec<(WriteId, Job)>,
+    /// What the disk is at.
+    working: Vec<(WriteId, Job)>,
+    pub clock: Clock,
+    /// When the next turn is planned.
+    pub turn_at: Option<Time>,
+    /// A shutdown was asked for.
+    pub stopping: bool,
+}
+
+/// A node, up or down.
+pub(crate) struct Node {
+    pub disk: MemoryDisk,
+    config: Config,
+    pub running: Option<Running>,
+    pub life: u32,
+    pub paused_until: Time,
+    /// Added to each run of the disk, by the faults in force.
+    pub slow: Vec<Span>,
+    rate: u64,
+    pub rng: Rng,
+}
+
+/// The host name of a node.
+fn host(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+
+/// The node of a host name.
+pub(crate) fn node_of(at: &HostPort) -> usize {
+    let number = at.host.strip_prefix('n').and_then(|number| number.parse::<usize>().ok());
+    number.expect("all endpoints are of this world") - 1
+}
+
+impl Node {
+    /// A node with a formatted disk.
+    pub fn new(
+        index: usize,
+        options: &Options,
+        mut rng: Rng,
+        #[cfg(mutants)] mutant: Option<quorate_raft::Mutant>,
+    ) -> Node {
+        let at = |node: usize| HostPort { host: host(node), port: PORT };
+        let id = ReplicaId(index as u32 + 1);
+        let voters = (0..options.voters as usize)
+            .map(|node| Voter { id: ReplicaId(node as u32 + 1), at: at(node) })
+            .collect();
+        let config = Config {
+            election_timeout: Span::ms(options.election_ms),
+            fetch_timeout: Span::ms(options.fetch_ms),
+            election_backoff_max: Span::ms(options.election_ms),
+            request_timeout: Span::ms(options.request_ms),
+            fetch_max_bytes: options.fetch_bytes as u32,
+            segment_bytes: options.segment_bytes,
+            tail_max_bytes: options.tail_bytes,
+            uncommitted_max_bytes: options.uncommitted_bytes,
+            #[cfg(mutants)]
+            mutant,
+            ..Config::new(Some(id), PathBuf::new(), voters, at(index))
+        };
+        let mut disk = MemoryDisk::default();
+        let meta = Meta {
+            cluster: "simulated".to_owned(),
+            node: id,
+            directory: Some(Uuid([index as u8 + 1; 16])),
+        };
+        let partition = log_options(&config).partition;
+        format(&mut disk, &partition, &meta, config.topic_id).expect("the disk is new");
+        let rate = 1_000 - options.drift + rng.below(2 * options.drift + 1);
+        Node {
+            disk,
+            config,
+            running: None,
+            life: 0,
+            paused_until: Time(0),
+            slow: Vec::new(),
+            rate,
+            rng,
+        }
+    }
+
+    /// Starts the process on whatever the disk holds. An error is what the server would end with.
+    pub fn start(&mut self, now: Time) -> Result<(), String> {
+        let clock = Clock { booted: now, rate: self.rate };
+        let bind = &self.config.bind;
+        let own = Endpoint {
+            listener: self.config.listener.clone(),
+            host: bind.host.clone(),
+            port: bind.port,
+        };
+        let machine = Sessioned::new(Kv::new());
+        let (disk, seed) = (self.disk.clone(), self.rng.next());
+        let Started { replica, store, notes: _ } =
+            start(&self.config, own, disk, machine, seed, clock.local(now))
+                .map_err(|error| error.to_string())?;
+        self.life += 1;
+        self.running = Some(Running {
+            replica,
+            store,
+            queued: Vec::new(),
+            working: Vec::new(),
+            clock,
+            turn_at: None,
+            stopping: false,
+        });
+        Ok(())
+    }
+
+    /// `controller.quorum.request.timeout.ms`, at which connecting gives up as well.
+    pub fn connect_timeout(&self) -> Span {
+        self.config.request_timeout
+    }
+
+    /// Begins all queued disk work, if there is some and the disk is free. True if it did.
+    pub fn begin_disk(&mut self) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        if !running.working.is_empty() || running.queued.is_empty() {
+            return false;
+        }
+        running.working.append(&mut running.queued);
+        true
+    }
+
+    /// The disk work under way is done: the newest write that is durable now.
+    pub fn finish_disk(&mut self) -> Result<Option<WriteId>, String> {
+        let Some(running) = &mut self.running else { return Ok(None) };
+        let newest = running.working.last().map(|(id, _)| *id);
+        let mut jobs: Vec<Job> = running.working.drain(..).map(|(_, job)| job).collect();
+        running.store.run(&mut jobs).map_err(|error| error.to_string())?;
+        Ok(newest)
+    }
+
+    /// The process ends in an orderly way: what it handed to its disk is done first.
+    pub fn finish_all(&mut self) -> Result<(), String> {
+        self.finish_disk()?;
+        if self.begin_disk() {
+            self.finish_disk()?;
+        }
+        self.running = None;
+        self.disk.kill();
+        Ok(())
+    }
+
+    /// The process dies, and with `power` all that was not synced may go. The work that the disk was at
+    /// is cut short anywhere.
+    pub fn die(&mut self, power: bool) {
+        let Some(mut running) = self.running.take() else { return };
+        let mut jobs: Vec<Job> = running.working.drain(..).map(|(_, job)| job).collect();
+        if !jobs.is_empty() && !self.rng.one_in(3) {
+            let bytes: usize = jobs
+                .iter()
+                .map(|job| match job {
+                    Job::Append(append) => append.bytes.len() + 20,
+                    Job::Truncate(_) => 200,
+                    Job::Replace { bytes, .. } => bytes.len() + 5,
+                })
+                .sum();
+            self.disk.limit_power(Some(self.rng.below(bytes as u64 + 40)));
+            // How far it came is the disk's to say at the next start.
+            let _ = running.store.run(&mut jobs);
+        }
+        match power {
+            true => self.disk.crash(&mut self.rng),
+            false => self.disk.kill(),
+        }
+    }
+
+    /// Time of day as this node has it.
+    pub fn wall_ms(&self, local: Time) -> i64 {
+        (EPOCH_MS + local.0 / 1_000) as i64
+    }
+
+    /// All batches on a copy of the disk, read and checked as any other process would.
+    pub fn read_files(&self) -> Result<(quorate_log::Recovery, Vec<Bytes>), String> {
+        let options = log_options(&self.config);
+        let mut disk = self.disk.fork();
+        disk.kill();
+        let recovery =
+            quorate_log::recover(&mut disk, &options).map_err(|error| error.to_string())?;
+        let log = Log::open(options, &recovery);
+        let (mut at, mut parts) = (log.start(), Vec::new());
+        while at < log.end() {
+            let Read::Cold(plan) = log.read(at, log.end(), 1 << 20) else {
+                return Err(format!("nothing to read at {at}, the log ends at {}", log.end()));
+            };
+            let bytes = read_cold(&mut disk, &plan).map_err(|error| error.to_string())?;
+            let last = quorate_log::Batches::checked_before(bytes.clone()).last();
+            let last = last.ok_or_else(|| format!("no batch at {at}"))?;
+            at = last.end();
+            parts.push(bytes);
+        }
+        Ok((recovery, parts))
+    }
+}

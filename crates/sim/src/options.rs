@@ -1,0 +1,139 @@
+//! The numbers of one world: how many nodes, how slow everything is, which limits are set.
+//!
+//! Every number has a name in the plan's text, so that a plan says all there is to a run. Drawn from a
+//! seed they differ wildly, because a fault shows where two unusual numbers meet.
+
+use quorate_base::Rng;
+
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// The numbers of one world.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Options { $($(#[$doc])* pub $name: u64,)+ }
+
+        impl Options {
+            /// Every name and its number.
+            pub fn entries(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)+]
+            }
+
+            /// The place of the number with this name.
+            pub(crate) fn entry(&mut self, name: &str) -> Option<&mut u64> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+options! {
+    /// Nodes 1 to so many vote.
+    voters,
+    /// So many more only copy.
+    observers,
+    /// Clients, each with one request at a time.
+    clients,
+    /// Least time of a frame on its way, in microseconds.
+    latency_us,
+    /// Random time on top.
+    jitter_us,
+    /// One frame in so many takes `spike_ms` longer; 0 for none.
+    spike_one_in,
+    /// See `spike_one_in`.
+    spike_ms,
+    /// Least time of a run of the disk.
+    disk_us,
+    /// Random time on top.
+    disk_jitter_us,
+    /// Longest time between something happening to a node and its turn.
+    turn_us,
+    /// `controller.quorum.election.timeout.ms`
+    election_ms,
+    /// `controller.quorum.fetch.timeout.ms`
+    fetch_ms,
+    /// `controller.quorum.request.timeout.ms`
+    request_ms,
+    /// `controller.quorum.fetch.max.bytes`
+    fetch_bytes,
+    /// `metadata.log.segment.bytes`
+    segment_bytes,
+    /// `quorate.tail.max.bytes`
+    tail_bytes,
+    /// `quorate.uncommitted.max.bytes`
+    uncommitted_bytes,
+    /// Time to live of the clients' sessions.
+    session_ms,
+    /// Length of a written value.
+    value_bytes,
+    /// Node clocks run by up to so many thousandths faster or slower.
+    drift,
+    /// When faults end.
+    heal_ms,
+    /// How long after that all must be well.
+    recover_ms,
+}
+
+impl Default for Options {
+    /// Three voters on a good network with good disks, and timeouts a fifth of Kafka's, so that a short
+    /// run sees several elections.
+    fn default() -> Options {
+        Options {
+            voters: 3,
+            observers: 0,
+            clients: 4,
+            latency_us: 200,
+            jitter_us: 300,
+            spike_one_in: 0,
+            spike_ms: 50,
+            disk_us: 300,
+            disk_jitter_us: 700,
+            turn_us: 20,
+            election_ms: 200,
+            fetch_ms: 400,
+            request_ms: 400,
+            fetch_bytes: 1 << 20,
+            segment_bytes: 1 << 20,
+            tail_bytes: 1 << 20,
+            uncommitted_bytes: 1 << 20,
+            session_ms: 60_000,
+            value_bytes: 16,
+            drift: 0,
+            heal_ms: 8_000,
+            recover_ms: 12_000,
+        }
+    }
+}
+
+impl Options {
+    /// The numbers of a seed.
+    pub(crate) fn draw(rng: &mut Rng) -> Options {
+        let mut pick = |from: &[u64]| from[rng.below(from.len() as u64) as usize];
+        let election_ms = pick(&[100, 200, 200, 400]);
+        Options {
+            voters: pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5]),
+            observers: pick(&[0, 0, 0, 1, 2]),
+            clients: pick(&[1, 3, 4, 6]),
+            latency_us: pick(&[20, 200, 200, 1_000, 5_000]),
+            jitter_us: pick(&[10, 300, 300, 2_000, 10_000]),
+            spike_one_in: pick(&[0, 0, 1_000, 200, 50]),
+            spike_ms: pick(&[10, 50, 300]),
+            disk_us: pick(&[10, 300, 300, 2_000, 10_000]),
+            disk_jitter_us: pick(&[10, 700, 5_000, 20_000]),
+            turn_us: pick(&[1, 20, 500]),
+            election_ms,
+            fetch_ms: pick(&[300, 400, 800]),
+            request_ms: pick(&[200, 400, 1_000]),
+            fetch_bytes: pick(&[1, 300, 4_096, 1 << 20]),
+            segment_bytes: pick(&[400, 4_096, 1 << 20]),
+            tail_bytes: pick(&[0, 500, 8_192, 1 << 20]),
+            uncommitted_bytes: pick(&[300, 1 << 20, 1 << 20]),
+            session_ms: pick(&[1_500, 60_000, 60_000]),
+            value_bytes: pick(&[4, 16, 200]),
+            drift: pick(&[0, 20, 200, 400]),
+            heal_ms: pick(&[4_000, 6_000, 8_000]),
+            recover_ms: 12_000,
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! A run as a value: the world's numbers, and what happens when. One seed gives one plan; a plan has a
+//! text, one line a step, that a person can read, cut down and run again.
+//!
+//! Nothing in a plan depends on how the run goes: a step that finds its node down is a step without
+//! effect. So any subset of the lines is a plan too, which is what makes shrinking possible.
+
+use crate::options::Options;
+use quorate_base::{Rng, Span, Time};
+use std::fmt;
+
+/// A run that has not happened yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Where all random choices of the run come from.
+    pub seed: u64,
+    /// The world's numbers.
+    pub options: Options,
+    /// What happens, by time.
+    pub steps: Vec<(Time, Step)>,
+}
+
+/// One thing that happens to the world.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A node goes down and comes back.
+    Crash {
+        /// Which.
+        node: u32,
+        /// In what way.
+        how: Down,
+        /// For how long.
+        lasts: Span,
+    },
+    /// A node does nothing for a while; the network keeps what is sent to it.
+    Pause {
+        /// Which.
+        node: u32,
+        /// For how long.
+        lasts: Span,
+    },
+    /// A node's disk takes longer.
+    Slow {
+        /// Which.
+        node: u32,
+        /// How much longer.
+        by: Span,
+        /// For how long.
+        lasts: Span,
+    },
+    /// Nothing passes from some nodes to others; what is sent waits, as TCP lets it.
+    Cut {
+        /// From whom.
+        from: Vec<u32>,
+        /// To whom.
+        to: Vec<u32>,
+        /// Whether the other direction is cut too.
+        both: bool,
+        /// For how long.
+        lasts: Span,
+    },
+    /// All connections between two nodes break.
+    Reset {
+        /// One.
+        a: u32,
+        /// The other.
+        b: u32,
+    },
+    /// A node is asked to give up leadership, if it leads.
+    Resign {
+        /// Which.
+        node: u32,
+    },
+    /// A client asks for something, once what it asked before is decided.
+    Ask {
+        /// Which client.
+        client: u32,
+        /// For what.
+        ask: Ask,
+        /// Where first.
+        node: u32,
+        /// How long it waits there.
+        patience: Span,
+    },
+}
+
+/// How a node goes down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Down {
+    /// The process dies; what it wrote stays, peers see closed connections.
+    Kill,
+    /// The machine loses power: what was not synced is lost in part, and peers see nothing.
+    Power,
+    /// It is asked to stop, hands over and ends.
+    Stop,
+}
+
+/// What a client asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// Write a key. The value is the run's to choose: no two are equal.
+    Put {
+        /// Which key.
+        key: u32,
+        /// When to.
+        when: When,
+        /// Whether under the client's session, and so repeated until decided.
+        stamped: bool,
+    },
+    /// Remove a key.
+    Delete {
+        /// Which key.
+        key: u32,
+        /// When to.
+        when: When,
+        /// As in `Put`.
+        stamped: bool,
+    },
+    /// Read a key, and see all that was acknowledged.
+    Get {
+        /// Which key.
+        key: u32,
+    },
+    /// Read a key as this node has it.
+    Peek {
+        /// Which key.
+        key: u32,
+    },
+}
+
+/// The condition of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// None.
+    Always,
+    /// The key is absent.
+    Absent,
+    /// The key is present.
+    Present,
+    /// The key has the version that this client saw last.
+    Seen,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of_seed(seed: u64) -> Plan {
+        let mut rng = Rng::new(seed);
+        let options = Options::draw(&mut rng.fork());
+        let mut steps = faults(&options, &mut rng.fork());
+        steps.extend(workload(&options, &mut rng.fork()));
+        steps.sort_by_key(|(at, _)| *at);
+        Plan { seed, options, steps }
+    }
+
+    /// Reads what [`fmt::Display`] writes. Empty lines and lines that begin with `#` are passed over.
+    pub fn parse(text: &str) -> Result<Plan, BadPlan> {
+        let mut plan = Plan { seed: 0, options: Options::default(), steps: Vec::new() };
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let words: Vec<&str> = line.split_whitespace().collect();
+            plan.line(&words).ok_or_else(|| BadPlan { line: index + 1, text: line.to_owned() })?;
+        }
+        plan.steps.sort_by_key(|(at, _)| *at);
+        Ok(plan)
+    }
+
+    fn line(&mut self, words: &[&str]) -> Option<()> {
+        match words {
+            ["seed", seed] => self.seed = parse_seed(seed)?,
+            ["set", name, number] => *self.options.entry(name)? = number.parse().ok()?,
+            [at, step @ ..] => {
+                let at = Time(parse_span(at)?.0);
+                let step = parse_step(step)?;
+                step.nodes()
+                    .iter()
+                    .all(|node| (1..=self.nodes() as u32).contains(node))
+                    .then_some(())?;
+                self.steps.push((at, step));
+            }
+            [] => {}
+        }
+        Some(())
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        (self.options.voters + self.options.observers) as usize
+    }
+}
+
+/// A seed as the plan and the command line write it: hexadecimal.
+pub fn parse_seed(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+}
+
+/// A line that is no part of a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadPlan {
+    /// Its number, from 1.
+    pub line: usize,
+    /// The line.
+    pub text: String,
+}
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of the plan makes no sense: {}", self.line, self.text)
+    }
+}
+
+impl std::error::Error for BadPlan {}
+
+impl Step {
+    /// The nodes it names.
+    fn nodes(&self) -> Vec<u32> {
+        match self {
+            Step::Crash { node, .. }
+            | Step::Pause { node, .. }
+            | Step::Slow { node, .. }
+            | Step::Resign { node }
+            | Step::Ask { node, .. } => vec![*node],
+            Step::Cut { from, to, .. } => from.iter().chain(to).copied().collect(),
+            Step::Reset { a, b } => vec![*a, *b],
+        }
+    }
+}
+
+// ---- From a seed.
+
+fn span(rng: &mut Rng, least_ms: u64, most_ms: u64) -> Span {
+    Span(least_ms * 1_000 + rng.below((most_ms - least_ms) * 1_000))
+}
+
+/// Faults until `heal_ms`: each kind is on or off, and rare or frequent, for the whole run.
+fn faults(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
+    let nodes = options.voters + options.observers;
+    let until = Time(options.heal_ms * 1_000);
+    let mut steps = Vec::new();
+    for kind in 0..9 {
+        let mut rng = rng.fork();
+        let every = [0, 0, 400, 1_000, 2_500][rng.below(5) as usize];
+        if every == 0 {
+            continue;
+        }
+        let mut at = Time(0) + span(&mut rng, 1, 2 * every);
+        while at < until {
+            steps.push((at, fault(kind, nodes, &mut rng)));
+            at += span(&mut rng, 1, 2 * every);
+        }
+    }
+    steps
+}
+
+fn fault(kind: u32, nodes: u64, rng: &mut Rng) -> Step {
+    let mut node = 1 + rng.below(nodes) as u32;
+    let lasts = match rng.below(3) {
+        0 => span(rng, 1, 50),
+        1 => span(rng, 50, 600),
+        _ => span(rng, 300, 2_500),
+    };
+    match kind {
+        0 => Step::Crash { node, how: Down::Power, lasts },
+        1 => Step::Crash { node, how: Down::Kill, lasts },
+        2 => Step::Crash { node, how: Down::Stop, lasts },
+        3 => Step::Pause { node, lasts },
+        4 => Step::Slow { node, by: span(rng, 5, 300), lasts },
+        5 | 6 => {
+            let (mut from, mut to) = (Vec::new(), Vec::new());
+            for id in 1..=nodes as u32 {
+                if rng.one_in(2) { from.push(id) } else { to.push(id) }
+            }
+            Step::Cut { from, to, both: kind == 5, lasts }
+        }
+        7 => {
+            let a = node;
+            node = 1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32;
+            Step::Reset { a, b: node }
+        }
+        _ => Step::Resign { node },
+    }
+}
+
+/// What clients ask, until the faults end.
+fn workload(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
+    let until = Time(options.heal_ms * 1_000);
+    let nodes = options.voters + options.observers;
+    let keys = [1, 3, 8][rng.below(3) as usize];
+    let stamped = [0, 1, 2][rng.below(3) as usize];
+    let every_ms = [8, 30, 80][rng.below(3) as usize] * options.clients;
+    let mut steps = Vec::new();
+    for client in 1..=options.clients as u32 {
+        let mut rng = rng.fork();
+        let mut at = Time(0) + span(&mut rng, 1, 2 * every_ms);
+        while at < until {
+            let key = rng.below(keys) as u32;
+            let when = match rng.below(8) {
+                0 => When::Absent,
+                1 => When::Present,
+                2 | 3 => When::Seen,
+                _ => When::Always,
+            };
+            let stamped = rng.below(2) < stamped;
+            let ask = match rng.below(10) {
+                0..4 => Ask::Put { key, when, stamped },
+                4 => Ask::Delete { key, when, stamped },
+                5 => Ask::Peek { key },
+                _ => Ask::Get { key },
+            };
+            let node = 1 + rng.below(nodes) as u32;
+            let longest = [100, 1_000, 4_000][rng.below(3) as usize];
+            let patience = span(&mut rng, 20, longest);
+            steps.push((at, Step::Ask { client, ask, node, patience }));
+            at += span(&mut rng, 1, 2 * every_ms);
+        }
+    }
+    steps
+}
+
+// ---- The text.
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {:x}", self.seed)?;
+        for (name, number) in self.options.entries() {
+            writeln!(f, "set {name} {number}")?;
+        }
+        for (at, step) in &self.steps {
+            writeln!(f, "{} {step}", Seconds(at.0))?;
+        }
+        Ok(())
+    }
+}
+
+/// Microseconds, as seconds.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06}s", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+struct Ids<'a>(&'a [u32]);
+
+impl fmt::Display for Ids<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none");
+        }
+        for (index, id) in self.0.iter().enumerate() {
+            write!(f, "{}{id}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Crash { node, how, lasts } => {
+                let how = match how {
+                    Down::Kill => "kill",
+                    Down::Power => "power",
+                    Down::Stop => "stop",
+                };
+                write!(f, "{how} {node} for {}", Seconds(lasts.0))
+            }
+            Step::Pause { node, lasts } => write!(f, "pause {node} for {}", Seconds(lasts.0)),
+            Step::Slow { node, by, lasts } => {
+                write!(f, "slow {node} by {} for {}", Seconds(by.0), Seconds(lasts.0))
+            }
+            Step::Cut { from, to, both, lasts } => {
+                let arrow = if *both { "|" } else { ">" };
+                write!(f, "cut {} {arrow} {} for {}", Ids(from), Ids(to), Seconds(lasts.0))
+            }
+            Step::Reset { a, b } => write!(f, "reset {a} {b}"),
+            Step::Resign { node } => write!(f, "resign {node}"),
+            Step::Ask { client, ask, node, patience } => {
+                write!(f, "client {client} {ask} at {node} within {}", Seconds(patience.0))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let write = |f: &mut fmt::Formatter<'_>, verb, key: &u32, when: &When, stamped: &bool| {
+            let when = match when {
+                When::Always => "always",
+                When::Absent => "if-absent",
+                When::Present => "if-present",
+                When::Seen => "if-seen",
+            };
+            write!(f, "{verb} k{key} {when} {}", if *stamped { "stamped" } else { "plain" })
+        };
+        match self {
+            Ask::Put { key, when, stamped } => write(f, "put", key, when, stamped),
+            Ask::Delete { key, when, stamped } => write(f, "delete", key, when, stamped),
+            Ask::Get { key } => write!(f, "get k{key}"),
+            Ask::Peek { key } => write!(f, "peek k{key}"),
+        }
+    }
+}
+
+fn parse_span(text: &str) -> Option<Span> {
+    let (seconds, rest) = text.strip_suffix('s')?.split_once('.')?;
+    (rest.len() == 6).then_some(())?;
+    Some(Span(seconds.parse::<u64>().ok()? * 1_000_000 + rest.parse::<u64>().ok()?))
+}
+
+fn parse_ids(text: &str) -> Option<Vec<u32>> {
+    match text {
+        "none" => Some(Vec::new()),
+        text => text.split(',').map(|id| id.parse().ok()).collect(),
+    }
+}
+
+fn parse_step(words: &[&str]) -> Option<Step> {
+    Some(match words {
+        [how @ ("kill" | "power" | "stop"), node, "for", lasts] => Step::Crash {
+            node: node.parse().ok()?,
+            how: match *how {
+                "kill" => Down::Kill,
+                "power" => Down::Power,
+                _ => Down::Stop,
+            },
+            lasts: parse_span(lasts)?,
+        },
+        ["pause", node, "for", lasts] => {
+            Step::Pause { node: node.parse().ok()?, lasts: parse_span(lasts)? }
+        }
+        ["slow", node, "by", by, "for", lasts] => Step::Slow {
+            node: node.parse().ok()?,
+            by: parse_span(by)?,
+            lasts: parse_span(lasts)?,
+        },
+        ["cut", from, arrow @ ("|" | ">"), to, "for", lasts] => Step::Cut {
+            from: parse_ids(from)?,
+            to: parse_ids(to)?,
+            both: *arrow == "|",
+            lasts: parse_span(lasts)?,
+        },
+        ["reset", a, b] => Step::Reset { a: a.parse().ok()?, b: b.parse().ok()? },
+        ["resign", node] => Step::Resign { node: node.parse().ok()? },
+        ["client", client, ask @ .., "at", node, "within", patience] => Step::Ask {
+            client: client.parse().ok()?,
+            ask: parse_ask(ask)?,
+            node: node.parse().ok()?,
+            patience: parse_span(patience)?,
+        },
+        _ => return None,
+    })
+}
+
+fn parse_ask(words: &[&str]) -> Option<Ask> {
+    let key = |text: &str| text.strip_prefix('k')?.parse().ok();
+    let when = |text: &str| {
+        Some(match text {
+            "always" => When::Always,
+            "if-absent" => When::Absent,
+            "if-present" => When::Present,
+            "if-seen" => When::Seen,
+            _ => return None,
+        })
+    };
+    Some(match words {
+        ["put", k, w, how @ ("stamped" | "plain")] => {
+            Ask::Put { key: key(k)?, when: when(w)?, stamped: *how == "stamped" }
+        }
+        ["delete", k, w, how @ ("stamped" | "plain")] => {
+            Ask::Delete { key: key(k)?, when: when(w)?, stamped: *how == "stamped" }
+        }
+        ["get", k] => Ask::Get { key: key(k)? },
+        ["peek", k] => Ask::Peek { key: key(k)? },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_survives_its_text() {
+        for seed in 0..200 {
+            let plan = Plan::of_seed(seed);
+            assert_eq!(Plan::parse(&plan.to_string()), Ok(plan), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_makes_no_sense_is_named() {
+        for line in
+            ["set voter 3", "1.0s reset 1 2", "1.000000s reset 1 9", "1.000000s explode 1", "seed x"]
+        {
+            let bad = Plan::parse(&format!("# comment\n\n{line}\n"));
+            assert_eq!(bad, Err(BadPlan { line: 3, text: line.to_owned() }));
+        }
+    }
+}

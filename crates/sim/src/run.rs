@@ -1,0 +1,102 @@
+//! One run of one plan, from a new world to an outcome. A panic inside of the world, an assertion of the
+//! protocol or the log, is a failure like any other.
+
+use crate::checkers::Failure;
+use crate::log_lines::LogLines;
+use crate::marks::Marks;
+use crate::plan::Plan;
+use crate::world::World;
+use quorate_base::Time;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+/// How to run a plan.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// How many of the newest lines of the trace to keep; 0 makes none and is much faster.
+    pub lines: usize,
+    /// Stop at this time of the world.
+    pub until: Time,
+    /// The rule that the replicas break.
+    #[cfg(mutants)]
+    pub mutant: Option<quorate_raft::Mutant>,
+}
+
+impl Default for How {
+    /// No lines, to the end.
+    fn default() -> How {
+        How {
+            lines: 0,
+            until: Time::NEVER,
+            #[cfg(mutants)]
+            mutant: None,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The first thing that was wrong.
+    pub failure: Option<Failure>,
+    /// When the run ended.
+    pub ended: Time,
+    /// How many events it had.
+    pub events: u64,
+    /// What it met.
+    pub marks: Marks,
+    /// Equal for equal runs.
+    pub hash: u64,
+    /// The newest lines of its trace.
+    pub lines: Vec<String>,
+}
+
+thread_local! {
+    /// Message and place of the last panic inside of a world; `None` outside of one.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Panics inside of a world are findings to report, not noise for the terminal.
+fn catch_messages() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let inside = PANIC.with_borrow_mut(|slot| match slot {
+                Some(text) => {
+                    *text = info.to_string().replace('\n', " ");
+                    true
+                }
+                None => false,
+            });
+            if !inside {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Runs a plan.
+pub fn run(plan: &Plan, how: &How) -> Outcome {
+    catch_messages();
+    PANIC.set(Some(String::new()));
+    let log_lines = LogLines::new(how.lines > 0);
+    let mut world = World::new(
+        plan,
+        how.lines,
+        log_lines.clone(),
+        #[cfg(mutants)]
+        how.mutant,
+    );
+    let result = tracing::subscriber::with_default(log_lines, || {
+        catch_unwind(AssertUnwindSafe(|| world.run(how.until)))
+    });
+    let panicked = PANIC.replace(None).unwrap_or_default();
+    let failure = match result {
+        Ok(result) => result.err(),
+        Err(_) => Some(Failure::new("no_assertion_fails", panicked)),
+    };
+    let (hash, lines) = world.trace.end();
+    Outcome { failure, ended: world.now, events: world.events, marks: world.marks, hash, lines }
+}

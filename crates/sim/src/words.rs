@@ -1,0 +1,149 @@
+//! Frames in words, for the trace: the same words as in the scripts of the protocol. Remembers what was
+//! asked on each connection, because an answer does not say what it answers.
+
+use bytes::Bytes;
+use quorate_node::ConnId;
+use quorate_wire::message::{
+    BeginQuorumEpochRequest, BeginQuorumEpochResponse, EndQuorumEpochRequest,
+    EndQuorumEpochResponse, FetchRequest, FetchResponse, ForwardRequest, ForwardResponse,
+    VoteRequest, VoteResponse,
+};
+use quorate_wire::{ApiKey, Error, ErrorCode, RequestFrame, ResponseFrame};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What was asked and not yet answered, by the end that asked.
+#[derive(Default)]
+pub(crate) struct Words {
+    asked: BTreeMap<ConnId, VecDeque<(ApiKey, i16)>>,
+}
+
+impl Words {
+    /// A frame that leaves an end. Even ends are those that made the connection, so they ask.
+    pub fn of(&mut self, from: ConnId, frame: &Bytes) -> String {
+        let words = match from.0 % 2 {
+            0 => self.request(from, frame),
+            _ => self.response(from, frame),
+        };
+        words.unwrap_or_else(|error| format!("{} bytes: {error}", frame.len()))
+    }
+
+    fn request(&mut self, from: ConnId, frame: &Bytes) -> Result<String, Error> {
+        let request = RequestFrame::parse(frame.clone())?;
+        let (api, version) = (request.header.api, request.header.version);
+        self.asked.entry(from).or_default().push_back((api, version));
+        let name = api.name();
+        Ok(match api {
+            ApiKey::ApiVersions => name.to_owned(),
+            ApiKey::Vote => {
+                let vote: VoteRequest = request.decode()?;
+                let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
+                    return Ok(name.to_owned());
+                };
+                let kind = if p.pre_vote { "pre-vote" } else { "vote" };
+                let last = format!("{}@{}", p.last_offset, p.last_offset_epoch);
+                format!("{name} {kind} epoch={} last={last}", p.replica_epoch)
+            }
+            ApiKey::BeginQuorumEpoch => {
+                let begin: BeginQuorumEpochRequest = request.decode()?;
+                let p = begin.topics.iter().flat_map(|t| &t.partitions).next();
+                format!("{name} epoch={}", p.map_or(-1, |p| p.leader_epoch))
+            }
+            ApiKey::EndQuorumEpoch => {
+                let end: EndQuorumEpochRequest = request.decode()?;
+                let p = end.topics.iter().flat_map(|t| &t.partitions).next();
+                let (epoch, next) =
+                    p.map_or((-1, vec![]), |p| (p.leader_epoch, p.preferred_successors.clone()));
+                format!("{name} epoch={epoch} successors={next:?}")
+            }
+            ApiKey::Fetch => {
+                let fetch: FetchRequest = request.decode()?;
+                let Some(p) = fetch.topics.iter().flat_map(|t| &t.partitions).next() else {
+                    return Ok(name.to_owned());
+                };
+                let round = p.marks.as_ref().map_or(-1, |marks| marks.read_round);
+                format!(
+                    "{name} offset={} last={} epoch={} round={round}",
+                    p.fetch_offset, p.last_fetched_epoch, p.current_leader_epoch
+                )
+            }
+            ApiKey::Forward => {
+                let forward: ForwardRequest = request.decode()?;
+                let operations: Vec<String> = forward
+                    .operations
+                    .iter()
+                    .map(|op| format!("{:?} {}/{}/{}", op.kind, op.session, op.slot, op.sequence))
+                    .collect();
+                format!("{name} epoch={} {}", forward.leader_epoch, operations.join(", "))
+            }
+        })
+    }
+
+    fn response(&mut self, from: ConnId, frame: &Bytes) -> Result<String, Error> {
+        let asked = self.asked.get_mut(&ConnId(from.0 ^ 1)).and_then(VecDeque::pop_front);
+        let Some((api, version)) = asked else { return Ok("an answer".to_owned()) };
+        let response = ResponseFrame::parse(frame.clone())?;
+        let answer = |words: String, code: ErrorCode| match code {
+            ErrorCode::None => words,
+            code => format!("{words} {code}"),
+        };
+        Ok(match api {
+            ApiKey::ApiVersions => "speaks".to_owned(),
+            ApiKey::Vote => {
+                let vote: VoteResponse = response.decode(version)?;
+                let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
+                    return Ok(answer("no vote".to_owned(), vote.error_code));
+                };
+                let verb = if p.vote_granted { "grants" } else { "refuses" };
+                let words = format!("{verb} epoch={} leader={}", p.leader_epoch, p.leader_id);
+                answer(words, p.error_code)
+            }
+            ApiKey::BeginQuorumEpoch => {
+                let begin: BeginQuorumEpochResponse = response.decode(version)?;
+                let Some(p) = begin.topics.iter().flat_map(|t| &t.partitions).next() else {
+                    return Ok(answer("heard".to_owned(), begin.error_code));
+                };
+                let words = format!("heard epoch={} leader={}", p.leader_epoch, p.leader_id);
+                answer(words, p.error_code)
+            }
+            ApiKey::EndQuorumEpoch => {
+                let end: EndQuorumEpochResponse = response.decode(version)?;
+                let Some(p) = end.topics.iter().flat_map(|t| &t.partitions).next() else {
+                    return Ok(answer("heard".to_owned(), end.error_code));
+                };
+                let words = format!("heard epoch={} leader={}", p.leader_epoch, p.leader_id);
+                answer(words, p.error_code)
+            }
+            ApiKey::Fetch => {
+                let fetch: FetchResponse = response.decode(version)?;
+                let Some(p) = fetch.responses.iter().flat_map(|t| &t.partitions).next() else {
+                    return Ok(answer("no records".to_owned(), fetch.error_code));
+                };
+                let words = match (&p.diverging_epoch, &p.records) {
+                    (Some(end), _) => format!("diverging epoch={} end={}", end.epoch, end.end_offset),
+                    (None, Some(records)) => {
+                        let marks: Vec<_> = crate::book::entries(records)
+                            .map(|e| format!("[{}..{})@{}", e.base, e.end, e.epoch))
+                            .collect();
+                        format!("records {} hw={}", marks.join(""), p.high_watermark)
+                    }
+                    (None, None) => format!("no records hw={}", p.high_watermark),
+                };
+                let current = p.current_leader.as_ref();
+                let leader = current.map_or((-1, -1), |l| (l.leader_epoch, l.leader_id));
+                let round = p.marks.as_ref().map_or(-1, |marks| marks.read_round);
+                let words =
+                    format!("{words} epoch={} leader={} round={round}", leader.0, leader.1);
+                answer(words, p.error_code)
+            }
+            ApiKey::Forward => {
+                let forward: ForwardResponse = response.decode(version)?;
+                let results: Vec<String> = forward
+                    .results
+                    .iter()
+                    .map(|result| format!("{} {}", result.error_code, result.offset))
+                    .collect();
+                answer(format!("forwarded [{}]", results.join(", ")), forward.error_code)
+            }
+        })
+    }
+}
