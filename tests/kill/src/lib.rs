@@ -1,0 +1,18 @@
+//! The kill loop: three processes, clients that record every call, a killer, and judges.
+//!
+//! [`run`] does all of it: [`workload`] asks random nodes and writes down what it was told,
+//! [`killer`] kills and restarts, and in the end [`judge`] holds the record against what a
+//! linearizable store may do. One seed fixes what is drawn, not how the machine schedules it: a
+//! failing run leaves its logs, its directories and its record behind.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod history;
+pub mod judge;
+pub mod killer;
+pub mod linear;
+pub mod register;
+mod run;
+pub mod workload;
+
+pub use run::{Options, Summary, run};

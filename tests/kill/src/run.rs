@@ -1,0 +1,185 @@
+//! One run: start, kill, bring back, read everything, judge.
+
+use crate::history::{Call, Told};
+use crate::judge::judge;
+use crate::killer::Killer;
+use crate::workload::{Record, Shared, Worker};
+use quorate_base::Rng;
+use quorate_processes::{Cluster, Error};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The binary `quorate`.
+    pub binary: PathBuf,
+    /// Where the nodes' directories go; must not exist. Removed after a run without failures.
+    pub root: PathBuf,
+    /// Fixes which nodes are killed and what is asked.
+    pub seed: u64,
+    /// How many processes are killed.
+    pub kills: u32,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many clients call at once.
+    pub clients: u32,
+    /// How many keys they share at a time.
+    pub keys: u32,
+}
+
+impl Options {
+    /// Three nodes, twelve clients, four keys.
+    pub fn new(binary: PathBuf, root: PathBuf, seed: u64, kills: u32) -> Options {
+        Options { binary, root, seed, kills, nodes: 3, clients: 12, keys: 4 }
+    }
+}
+
+/// What a run was and what it found.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// Processes killed.
+    pub kills: u32,
+    /// Calls in the history.
+    pub calls: usize,
+    /// Writes among them that were acknowledged.
+    pub acknowledged: usize,
+    /// Calls of unknown outcome.
+    pub unknown: usize,
+    /// Calls known to have done nothing, outside of the history.
+    pub nothing_done: u64,
+    /// Stamped calls that were sent more than once.
+    pub retried: u64,
+    /// Local reads.
+    pub local: usize,
+    /// Keys.
+    pub keys: u32,
+    /// Pairs of digests compared.
+    pub digests: u64,
+    /// How long it all took.
+    pub took: Duration,
+    /// What is wrong; empty if nothing is.
+    pub failures: Vec<String>,
+    /// What a failing run left behind.
+    pub evidence: Option<PathBuf>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.failures.is_empty() { "ok" } else { "FAILED" };
+        writeln!(
+            f,
+            "kill loop {verdict}: {} kills in {:.1} s; {} calls on {} keys, {} writes acknowledged, {} \
+             unknown, {} did nothing, {} retried under their stamp; {} local reads; {} digests \
+             compared; seed {}",
+            self.kills,
+            self.took.as_secs_f64(),
+            self.calls,
+            self.keys,
+            self.acknowledged,
+            self.unknown,
+            self.nothing_done,
+            self.retried,
+            self.local,
+            self.digests,
+            self.seed
+        )?;
+        for failure in &self.failures {
+            writeln!(f, "\n{failure}")?;
+        }
+        if let Some(evidence) = &self.evidence {
+            writeln!(
+                f,
+                "\nlogs, directories and history.txt are in {}\nagain (the schedule differs): cargo run -p \
+                 quorate-kill -- --seed {} --kills {}",
+                evidence.display(),
+                self.seed,
+                self.kills
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs the loop. `progress` is told how many were killed so far.
+pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> {
+    let mut cluster = Cluster::format(&options.binary, &options.root, options.nodes, &[])?;
+    cluster.start_all()?;
+    cluster.wait_for_leader(START_PATIENCE)?;
+    let shared = Shared {
+        origin: Instant::now(),
+        stop: AtomicBool::new(false),
+        acknowledged: AtomicU64::new(0),
+        first_key: AtomicU32::new(0),
+        keys: options.keys,
+        nodes: cluster.nodes().iter().map(|node| node.http).collect(),
+    };
+    let mut rng = Rng::new(options.seed);
+    let for_killer = rng.fork();
+    let mut workers: Vec<Worker<'_>> =
+        (1..=options.clients).map(|number| Worker::new(&shared, number, rng.fork())).collect();
+    let (killed, mut records) = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            workers.drain(..).map(|worker| scope.spawn(move || worker.run())).collect();
+        let killed = Killer::new(&mut cluster, &shared, for_killer).run(options.kills, progress);
+        shared.stop.store(true, Ordering::Relaxed);
+        let join = |running: std::thread::ScopedJoinHandle<'_, Record>| {
+            running.join().expect("clients do not panic")
+        };
+        (killed, running.into_iter().map(join).collect::<Vec<Record>>())
+    });
+    let keys = shared.first_key.load(Ordering::Relaxed) + shared.keys;
+    records.push(Worker::new(&shared, 0, rng.fork()).read_all(keys));
+    drop(cluster);
+
+    let mut summary = Summary {
+        seed: options.seed,
+        kills: killed.kills,
+        keys,
+        digests: killed.compared,
+        failures: killed.failures,
+        ..Summary::default()
+    };
+    let (mut calls, mut local) = (Vec::new(), Vec::new());
+    for record in records {
+        summary.nothing_done += record.nothing_done;
+        summary.retried += record.retried;
+        summary.failures.extend(record.anomalies);
+        calls.extend(record.calls);
+        local.extend(record.local);
+    }
+    let count = |wanted: fn(&Call) -> bool| calls.iter().filter(|call| wanted(call)).count();
+    summary.calls = calls.len();
+    summary.local = local.len();
+    summary.unknown = count(|call| call.told == Told::Unknown);
+    summary.acknowledged =
+        count(|call| matches!(call.told, Told::Written { .. } | Told::Deleted { .. }));
+    summary.failures.extend(judge(&calls, &local));
+    summary.took = shared.origin.elapsed();
+    summary.evidence = keep(&options.root, &summary.failures, calls, local)?;
+    Ok(summary)
+}
+
+/// Removes the directories of a clean run, writes the history into those of another.
+fn keep(
+    root: &Path,
+    failures: &[String],
+    mut calls: Vec<Call>,
+    local: Vec<Call>,
+) -> Result<Option<PathBuf>, Error> {
+    let file_error = |source| Error::File { path: root.to_owned(), source };
+    if failures.is_empty() {
+        return std::fs::remove_dir_all(root).map(|()| None).map_err(file_error);
+    }
+    calls.extend(local);
+    calls.sort_by_key(|call| (call.key, call.begin));
+    let lines: String = calls.iter().map(|call| format!("key {:<4} {call}\n", call.key)).collect();
+    std::fs::write(root.join("history.txt"), lines).map_err(file_error)?;
+    Ok(Some(root.to_owned()))
+}

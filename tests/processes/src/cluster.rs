@@ -1,0 +1,287 @@
+//! Three nodes (or as many as wanted) on loopback, each its own process with its own directory.
+//!
+//! A node that is killed gets no warning (SIGKILL); its directory stays for the next start. Whoever
+//! holds a [`Cluster`] decides who lives; dropping it kills what runs and leaves the files.
+
+use crate::Error;
+use crate::http::Client;
+use quorate_node::status::Status;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ports are taken from here up: below the range that systems give to outgoing connections, so that a
+/// node finds its port free when it comes back.
+const FIRST_PORT: u16 = 10_000;
+const PORTS: u16 = 20_000;
+const STATUS_PATIENCE: Duration = Duration::from_millis(1_000);
+/// How often something is looked at again.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Asks until there is an answer, at most for so long.
+pub fn poll<T>(
+    what: &str,
+    patience: Duration,
+    mut ask: impl FnMut() -> Option<T>,
+) -> Result<T, Error> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(answer) = ask() {
+            return Ok(answer);
+        }
+        if Instant::now() > deadline {
+            return Err(Error::Late { what: what.to_owned() });
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// One node: a directory, two ports and, while it runs, a process.
+#[derive(Debug)]
+pub struct Node {
+    /// `node.id`.
+    pub id: u32,
+    /// The controller listener.
+    pub raft: SocketAddr,
+    /// Where it serves HTTP.
+    pub http: SocketAddr,
+    directory: PathBuf,
+    child: Option<Child>,
+}
+
+impl Node {
+    /// Whether it was started and not killed since.
+    pub fn is_up(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// The id of its process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// What it printed in all its lives.
+    pub fn log_file(&self) -> PathBuf {
+        self.directory.join("node.log")
+    }
+
+    /// What it says of itself; `None` if it says nothing within a second.
+    pub fn status(&self) -> Option<Status> {
+        let answer =
+            Client::new(self.http, STATUS_PATIENCE).ask("GET", "/status", &[], b"").ok()?;
+        serde_json::from_slice(&answer.body).ok()
+    }
+
+    fn settings_file(&self) -> PathBuf {
+        self.directory.join("server.properties")
+    }
+}
+
+/// Nodes that vote together.
+#[derive(Debug)]
+pub struct Cluster {
+    binary: PathBuf,
+    root: PathBuf,
+    nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// Formats nodes `1..=size` under `root`, which must not exist; starts none. `settings` are lines of
+    /// a property file that all nodes get.
+    pub fn format(
+        binary: &Path,
+        root: &Path,
+        size: u32,
+        settings: &[&str],
+    ) -> Result<Cluster, Error> {
+        make_directory(root)?;
+        let mut free = free_ports();
+        let mut address =
+            || free.next().ok_or_else(|| Error::Late { what: "a free port on loopback".into() });
+        let mut nodes = Vec::new();
+        for id in 1..=size {
+            let directory = root.join(format!("node-{id}"));
+            make_directory(&directory)?;
+            nodes.push(Node { id, raft: address()?, http: address()?, directory, child: None });
+        }
+        drop(free);
+        let cluster = Cluster { binary: binary.to_owned(), root: root.to_owned(), nodes };
+        let id = cluster.command(&["random-uuid"])?;
+        for node in &cluster.nodes {
+            cluster.format_node(node, id.trim(), settings)?;
+        }
+        Ok(cluster)
+    }
+
+    fn format_node(&self, node: &Node, cluster: &str, settings: &[&str]) -> Result<(), Error> {
+        let voters: Vec<String> =
+            self.nodes.iter().map(|node| format!("{}@{}", node.id, node.raft)).collect();
+        let text = format!(
+            "node.id={}\nlog.dirs={}\nlisteners=CONTROLLER://{}\ncontroller.quorum.voters={}\n\
+             quorate.http.listen={}\n{}\n",
+            node.id,
+            node.directory.join("data").display(),
+            node.raft,
+            voters.join(","),
+            node.http,
+            settings.join("\n")
+        );
+        let file = node.settings_file();
+        fs::write(&file, text).map_err(|source| Error::File { path: file.clone(), source })?;
+        let file = file.display().to_string();
+        self.command(&["format", "--cluster-id", cluster, "--config", &file]).map(drop)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Result<String, Error> {
+        let output = Command::new(&self.binary).args(arguments).output();
+        let output = output.map_err(|source| Error::File { path: self.binary.clone(), source })?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(Error::Command {
+                command: format!("quorate {}", arguments.join(" ")),
+                output: text(&output.stdout) + &text(&output.stderr),
+            }),
+        }
+    }
+
+    /// The nodes, by id from 1.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One of them. Panics if there is none with this id.
+    pub fn node(&self, id: u32) -> &Node {
+        &self.nodes[id as usize - 1]
+    }
+
+    /// Where all directories are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Starts a node that does not run.
+    pub fn start(&mut self, id: u32) -> Result<(), Error> {
+        let node = &mut self.nodes[id as usize - 1];
+        assert!(node.child.is_none(), "node {id} runs already");
+        let path = node.log_file();
+        let open = File::options().create(true).append(true).open(&path);
+        let clone = |log: File| Ok((log.try_clone()?, log));
+        let (out, log) =
+            open.and_then(clone).map_err(|source| Error::File { path: path.clone(), source })?;
+        let child = Command::new(&self.binary)
+            .arg("run")
+            .arg(node.settings_file())
+            // Closed when this process ends, which is how the node learns of it.
+            .arg("--until-stdin-closes")
+            .stdin(Stdio::piped())
+            .stdout(out)
+            .stderr(log)
+            .process_group(0)
+            .spawn();
+        match child {
+            Ok(child) => {
+                node.child = Some(child);
+                Ok(())
+            }
+            Err(source) => Err(Error::File { path: self.binary.clone(), source }),
+        }
+    }
+
+    /// Starts all that do not run.
+    pub fn start_all(&mut self) -> Result<(), Error> {
+        for id in 1..=self.nodes.len() as u32 {
+            if !self.node(id).is_up() {
+                self.start(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a node without warning; true if it still ran.
+    pub fn kill(&mut self, id: u32) -> bool {
+        let Some(mut child) = self.nodes[id as usize - 1].child.take() else { return false };
+        // One that has just ended by itself refuses; either way it is gone after the wait.
+        let _ = child.kill();
+        let _ = child.wait();
+        true
+    }
+
+    /// A node that ended though nobody killed it, and how.
+    pub fn ended_by_itself(&mut self) -> Option<(u32, ExitStatus)> {
+        self.nodes.iter_mut().find_map(|node| {
+            let status = node.child.as_mut()?.try_wait().ok()??;
+            Some((node.id, status))
+        })
+    }
+
+    /// The node that leads in the newest epoch anyone knows of.
+    pub fn leader(&self) -> Option<u32> {
+        let statuses = self.nodes.iter().filter(|node| node.is_up()).filter_map(Node::status);
+        let newest = statuses.max_by_key(|status| (status.epoch, status.role == "leader"))?;
+        newest.node.filter(|_| newest.role == "leader" && newest.ready)
+    }
+
+    /// Waits for a leader.
+    pub fn wait_for_leader(&self, patience: Duration) -> Result<u32, Error> {
+        poll("a leader", patience, || self.leader())
+    }
+
+    /// Waits until every node is ready and holds all that the leader has now, and names the leader.
+    pub fn wait_until_level(&self, patience: Duration) -> Result<u32, Error> {
+        poll("all nodes to be ready and level with the leader", patience, || {
+            let leader = self.leader()?;
+            let end = self.node(leader).status()?.log_end;
+            let level = |node: &Node| {
+                node.status().is_some_and(|status| status.ready && status.applied >= end)
+            };
+            self.nodes.iter().all(level).then_some(leader)
+        })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for id in 1..=self.nodes.len() as u32 {
+            self.kill(id);
+        }
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), Error> {
+    let made = match path.parent() {
+        Some(parent) => fs::create_dir_all(parent).and_then(|()| fs::create_dir(path)),
+        None => fs::create_dir(path),
+    };
+    made.map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+/// Addresses on loopback that nobody listens at. Each stays held until the iterator is dropped, so
+/// that none comes twice; two processes begin at different ports.
+fn free_ports() -> impl Iterator<Item = SocketAddr> {
+    let first = (std::process::id().wrapping_mul(97) % u32::from(PORTS)) as u16;
+    let mut held = Vec::new();
+    (0..PORTS).filter_map(move |step| {
+        let port = FIRST_PORT + (first + step) % PORTS;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+        held.push(listener);
+        Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_ports_are_free_and_differ() {
+        let free: Vec<SocketAddr> = free_ports().take(6).collect();
+        for (at, address) in free.iter().enumerate() {
+            assert!(!free[..at].contains(address));
+            assert!(TcpListener::bind(address).is_ok(), "{address} is held still");
+        }
+    }
+}
