@@ -1,4 +1,4 @@
-//! Seeded random walks over three to six cores: what scripts did not think of.
+//! Seeded random walks over one to seven cores: what scripts did not think of.
 //!
 //! A walk that fails names its seed; make a script of it. `WALKS=20000 cargo test` walks further.
 #![allow(clippy::unwrap_used)]

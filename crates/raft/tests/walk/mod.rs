@@ -8,6 +8,7 @@
 use crate::cluster::{Cluster, Message, Record, Shape, endpoints, key};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span};
 use quorate_raft::*;
+use std::collections::BTreeSet;
 
 /// None of our nodes.
 const STRANGER: ReplicaId = ReplicaId(9);
@@ -17,6 +18,8 @@ pub struct Walk {
     rng: Rng,
     nodes: u64,
     hostile: bool,
+    /// Those that were asked to stop: they take no part any more until they start anew.
+    stopping: BTreeSet<ReplicaId>,
 }
 
 /// Walks, then lets the cluster heal: it must elect a leader, commit a record everywhere and answer a read.
@@ -41,14 +44,19 @@ pub fn hostile(seed: u64, shape: &Shape) {
 impl Walk {
     fn new(seed: u64, shape: &Shape, hostile: bool) -> Walk {
         let mut rng = Rng::new(seed);
-        let voters = 3 + rng.below(3) as u32;
+        let voters = if rng.one_in(6) { 1 + rng.below(2) } else { 3 + rng.below(3) } as u32;
         let mut shape = shape.clone();
         shape.voters = (1..=voters).collect();
         shape.observers = if rng.one_in(2) { vec![voters + 1] } else { Vec::new() };
+        let named = voters + shape.observers.len() as u32;
+        shape.nameless = if rng.one_in(4) { vec![named + 1] } else { Vec::new() };
         shape.old = if rng.one_in(3) { vec![2] } else { Vec::new() };
+        shape.bootstrap = if rng.one_in(4) { vec![1, voters] } else { Vec::new() };
         shape.directories = rng.one_in(2);
-        let nodes = u64::from(voters) + shape.observers.len() as u64;
-        let mut walk = Walk { cluster: Cluster::new(shape, rng.next()), rng, nodes, hostile };
+        shape.endpoints = rng.below(2) as usize;
+        let nodes = u64::from(named) + shape.nameless.len() as u64;
+        let cluster = Cluster::new(shape, rng.next());
+        let mut walk = Walk { cluster, rng, nodes, hostile, stopping: BTreeSet::new() };
         for id in walk.ids() {
             walk.cluster.open(id).expect("no files");
         }
@@ -102,6 +110,11 @@ impl Walk {
             91 if runs => {
                 let epoch = self.epoch(id);
                 self.cluster.step(id, Input::Resign { epoch });
+            }
+            92 if runs && self.rng.one_in(4) => {
+                let until = self.cluster.time(id) + Span::ms(self.rng.below(4_000));
+                self.stopping.insert(id);
+                self.cluster.step(id, Input::Shutdown { until });
             }
             92 => {
                 let (pre_vote, rounds) = (self.rng.one_in(2), self.rng.one_in(2));
@@ -348,7 +361,11 @@ impl Walk {
         for id in self.ids() {
             if self.cluster.runs(id) {
                 self.cluster.release(id);
-            } else {
+            }
+            if self.stopping.contains(&id) && self.cluster.runs(id) {
+                self.cluster.crash(id);
+            }
+            if !self.cluster.runs(id) {
                 self.cluster.open(id).expect("what a node wrote, it can read");
             }
             // Whatever was said of it.
