@@ -35,6 +35,17 @@ pub(crate) struct Write {
     pub slot: Option<u16>,
 }
 
+impl Write {
+    /// What its client is told when time runs out before this attempt did anything.
+    pub fn late(&self) -> Failure {
+        match self.attempts {
+            0 => Failure::NotInTime,
+            // An earlier attempt may have taken effect, or still take it.
+            _ => Failure::Unknown,
+        }
+    }
+}
+
 /// A question that waits for proof of leadership.
 #[derive(Debug)]
 pub(crate) struct Read<Q> {

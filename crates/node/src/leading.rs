@@ -331,9 +331,7 @@ impl<M: Machine> Replica<M> {
         let late = |due: &Time| *due <= now;
         let (mut failed, mut reads_failed, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         for write in self.clients.writes.take(|write| late(&write.due)) {
-            // An earlier attempt may be under way still.
-            let failure = if write.attempts > 0 { Failure::Unknown } else { Failure::NotInTime };
-            failed.push((write.origin, failure));
+            failed.push((write.origin, write.late()));
             slots.extend(write.slot);
         }
         self.clients.reads.retain(|read| {
@@ -359,11 +357,11 @@ impl<M: Machine> Replica<M> {
                         false
                     }
                 }
-                // It added nothing, and by now never will.
+                // This attempt added nothing; the answer may be that of an earlier one, which did.
                 Waiting::Judged { write, .. } => {
                     let late = late(&write.due);
                     if late {
-                        failed.push((write.origin, Failure::NotInTime));
+                        failed.push((write.origin, write.late()));
                         slots.extend(write.slot);
                     }
                     !late
