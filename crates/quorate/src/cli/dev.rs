@@ -139,7 +139,7 @@ async fn wait_until_ready(nodes: &mut [Node]) -> Outcome<Vec<Status>> {
     loop {
         let mut waiting = Vec::new();
         for node in nodes.iter_mut() {
-            if let Some(Ended { pid, how }) = node.child.as_mut().and_then(Child::ended) {
+            if let Some(Ended { pid, how, .. }) = node.child.as_mut().and_then(Child::ended) {
                 spinner.finish_and_clear();
                 let id = node.place.id;
                 return failed(format!(
@@ -187,9 +187,9 @@ async fn statuses(nodes: &[Node]) -> Outcome<Vec<Status>> {
 /// Says when a node has died and starts it again after a moment.
 fn watch(node: &mut Node) -> Outcome {
     let id = node.place.id;
-    if let Some(Ended { pid, how }) = node.child.as_mut().and_then(Child::ended) {
+    if let Some(Ended { pid, how, by_hand }) = node.child.as_mut().and_then(Child::ended) {
         node.child = None;
-        let quick = node.started_at.elapsed() < TOO_SOON;
+        let quick = !by_hand && node.started_at.elapsed() < TOO_SOON;
         node.quick_deaths = if quick { node.quick_deaths + 1 } else { 0 };
         if node.quick_deaths >= TRIES {
             out::note(&format!(

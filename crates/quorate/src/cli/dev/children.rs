@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 /// How long a node may take to stop before it is killed. Short: all stop, so the leader has nobody
 /// to hand over to and would wait in vain, and a killed node keeps every acknowledged write.
 const PATIENCE: Duration = Duration::from_secs(1);
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
 const TICK: Duration = Duration::from_millis(20);
 
 /// A node's process.
@@ -22,6 +24,8 @@ pub(crate) struct Child {
 pub(crate) struct Ended {
     pub(crate) pid: u32,
     pub(crate) how: String,
+    /// Someone killed it, as `dev` invites to; it may be quite healthy.
+    pub(crate) by_hand: bool,
 }
 
 impl Child {
@@ -54,12 +58,12 @@ impl Child {
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
-        let how = match self.process.try_wait() {
+        let (how, by_hand) = match self.process.try_wait() {
             Ok(None) => return None,
-            Ok(Some(status)) => words(status),
-            Err(error) => format!("nothing is known of it: {error}"),
+            Ok(Some(status)) => (words(status), matches!(status.signal(), Some(SIGKILL | SIGTERM))),
+            Err(error) => (format!("nothing is known of it: {error}"), false),
         };
-        Some(Ended { pid: self.pid(), how })
+        Some(Ended { pid: self.pid(), how, by_hand })
     }
 }
 
