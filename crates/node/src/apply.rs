@@ -19,7 +19,8 @@ pub(crate) struct Applied {
     pub upto: Offset,
     /// End of what it may take.
     pub commit: Offset,
-    /// The first `commit` that this node learned after its start: it is ready once it has applied that.
+    /// What was committed when this node first heard of a high watermark after its start, by the leader's
+    /// count: it is ready once it has applied that.
     pub ready_at: Option<Offset>,
     /// A read from the disk is under way.
     reading: bool,
@@ -36,7 +37,11 @@ impl Applied {
     pub fn committed(&mut self, upto: Offset) {
         assert!(upto >= self.commit, "committed went back from {} to {upto}", self.commit);
         self.commit = upto;
-        self.ready_at.get_or_insert(upto);
+    }
+
+    /// A leader, perhaps this node, says that so much is committed; this node may lack some of it.
+    pub fn heard(&mut self, high_watermark: Offset) {
+        self.ready_at.get_or_insert(high_watermark);
     }
 
     /// The disk brought the next batches; `None`: the log changed meanwhile, plan anew.

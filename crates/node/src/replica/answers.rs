@@ -5,9 +5,9 @@ use crate::links::{Class, News, Peer, Question};
 use crate::out::LinkId;
 use crate::translate;
 use bytes::Bytes;
-use quorate_base::ReplicaId;
+use quorate_base::{Offset, ReplicaId};
 use quorate_machine::Machine;
-use quorate_raft::{Input, Loss};
+use quorate_raft::{ErrorKind, Input, Loss, Response};
 use quorate_wire::ResponseFrame;
 use tracing::warn;
 
@@ -70,8 +70,12 @@ impl<M: Machine> Replica<M> {
                         if let Some(batches) = batches {
                             self.fetched.insert(call, batches);
                         }
+                        let told = committed(&body);
                         self.step(Input::Response { call, body });
                         self.fetched.remove(&call);
+                        if self.leader.is_some() {
+                            told.into_iter().for_each(|told| self.applied.heard(told));
+                        }
                     }
                     Err(why) => {
                         if self.once.say(self.now, &format!("{peer:?} {why}")) {
@@ -121,5 +125,16 @@ impl<M: Machine> Replica<M> {
             }
             None => self.news.push(News::Lost { question, how: Loss::Refused }),
         }
+    }
+}
+
+/// The high watermark that a leader told in a fetch answer.
+fn committed(body: &Response) -> Option<Offset> {
+    match body {
+        Response::Fetch(answer) if answer.view.error == ErrorKind::None => answer.high_watermark,
+        Response::Fetch(_)
+        | Response::Vote(_)
+        | Response::BeginQuorumEpoch(_)
+        | Response::EndQuorumEpoch(_) => None,
     }
 }

@@ -145,6 +145,7 @@ impl<M: Machine> Replica<M> {
         } else {
             // Requests are judged on the state as all earlier leaders left it: apply that first.
             self.leading.gained(epoch, self.applied.commit);
+            self.applied.heard(self.applied.commit);
         }
         self.forwarder.rest_until = Time(0);
     }
