@@ -52,6 +52,7 @@ impl Laws {
             node.durable_log.get(..durable) == Some(&node.log[..durable]),
             "{id} holds {durable} for durable, the disk has something else"
         );
+        assert!(node.log.starts_with(&node.applied), "applied records of {id} changed");
         assert!(after.epoch >= before.epoch, "the epoch of {id} falls");
         if let (Some(was), Some(is)) = (before.high_watermark, after.high_watermark) {
             let led = before.role != RoleName::Leader && after.role == RoleName::Leader;

@@ -294,6 +294,7 @@ impl Cluster {
                 let node = self.node(id);
                 assert!(*upto > node.told, "node {id} is told to commit {upto} again");
                 node.told = *upto;
+                node.applied = node.log[..upto.0 as usize].to_vec();
             }
             Effect::Refuse { .. }
             | Effect::Lead { .. }

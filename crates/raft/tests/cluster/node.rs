@@ -37,6 +37,8 @@ pub struct Node {
     pub answers: BTreeMap<Call, Vec<Record>>,
     /// What the core told to be committed in this life.
     pub told: Offset,
+    /// The records of it: they must never change, whatever peers say.
+    pub applied: Vec<Record>,
 }
 
 /// What can be seen of a node from outside.
@@ -87,6 +89,7 @@ impl Node {
             held: false,
             answers: BTreeMap::new(),
             told: Offset::ZERO,
+            applied: Vec::new(),
         }
     }
 
@@ -106,6 +109,7 @@ impl Node {
         self.queue.clear();
         self.answers.clear();
         self.told = Offset::ZERO;
+        self.applied.clear();
     }
 
     /// What start-up finds.
