@@ -4,7 +4,6 @@
 use crate::Error;
 use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
-use crate::segment::INDEX_SPACING_BYTES;
 use bytes::Bytes;
 use quorate_base::Offset;
 
@@ -18,6 +17,8 @@ pub struct ColdRead {
     pub path: String,
     /// Byte at which a batch begins, at or before the wanted one.
     pub position: u64,
+    /// The wanted batch begins no more than so many bytes after that.
+    pub index_interval_bytes: u64,
     /// Where the segment ends at the latest.
     pub size: u64,
     /// Offset that the first batch must hold.
@@ -75,7 +76,7 @@ impl<D: Disk> Segment<'_, D> {
     /// Position and header of the batch that holds `from`.
     fn find(&mut self) -> Result<(u64, Header), Error> {
         let mut position = self.plan.position;
-        let window = self.read(position, INDEX_SPACING_BYTES as usize + HEADER_BYTES)?;
+        let window = self.read(position, self.plan.index_interval_bytes as usize + HEADER_BYTES)?;
         loop {
             let at = (position - self.plan.position) as usize;
             let Some(first) = window.get(at..).and_then(|rest| rest.first_chunk()) else {

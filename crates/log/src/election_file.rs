@@ -1,7 +1,7 @@
 //! `quorum-state`: which epoch this replica has seen, who leads it, whom it voted for.
 //!
-//! Written before anything that rests on it leaves the node [P9] [P43]. Version 0, Kafka's form for
-//! static voters, is written; version 1 is read too. A missing file is a replica that has seen
+//! Written before anything that rests on it leaves the node [P9] [P43]. Version 0 is Kafka's form
+//! for static voters, version 1 that for voters in the log (kraft.version 1); both are written and read. A missing file is a replica that has seen
 //! nothing; a file that cannot be read is an error and never a fresh start, because a replica that
 //! forgets its vote may vote twice.
 
@@ -28,7 +28,7 @@ pub struct Election {
 }
 
 impl Election {
-    /// The file, version 0.
+    /// The file, version 0: with the static voters.
     pub fn encode(&self) -> Bytes {
         let id = |id: Option<ReplicaId>| id.map_or(-1, |id| i64::from(id.0));
         let mut text = format!(
@@ -43,6 +43,19 @@ impl Election {
         }
         text.push_str(r#"],"data_version":0}"#);
         text.into()
+    }
+
+    /// The file, version 1: without the voters, with the directory that has the vote.
+    pub fn encode_dynamic(&self) -> Bytes {
+        let id = |id: Option<ReplicaId>| id.map_or(-1, |id| i64::from(id.0));
+        let directory = self.voted.and_then(|key| key.directory).unwrap_or_default();
+        format!(
+            r#"{{"leaderId":{},"leaderEpoch":{},"votedId":{},"votedDirectoryId":"{directory}","data_version":1}}"#,
+            id(self.leader),
+            self.epoch,
+            id(self.voted.map(|key| key.id)),
+        )
+        .into()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Election, BadText> {

@@ -1,6 +1,6 @@
 //! Planned work on files: plain values that [`crate::Log`] makes and [`crate::Store`] carries out.
 
-use crate::EpochTable;
+use crate::{EpochTable, IndexBytes};
 use bytes::Bytes;
 use quorate_base::Offset;
 
@@ -33,6 +33,10 @@ pub struct Append {
     pub end: Offset,
     /// The epoch table after them, if they begin an epoch.
     pub epochs: Option<EpochTable>,
+    /// What they add to the segment's indexes.
+    pub index: IndexBytes,
+    /// Where they begin a segment: what the one before adds to its indexes, now that it is whole.
+    pub closing: IndexBytes,
 }
 
 /// See [`Job::Truncate`].
@@ -48,6 +52,8 @@ pub struct Truncate {
     pub end: Offset,
     /// The epoch table afterwards, if epochs go.
     pub epochs: Option<EpochTable>,
+    /// The segment's indexes afterwards.
+    pub index: IndexBytes,
 }
 
 /// Where in its file a segment is cut.

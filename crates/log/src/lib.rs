@@ -17,6 +17,8 @@ mod epoch_file;
 mod error;
 mod file;
 mod format;
+mod index;
+mod index_files;
 mod job;
 mod json;
 mod log;
@@ -43,6 +45,7 @@ pub use election_file::Election;
 pub use epoch_file::EpochTable;
 pub use error::Error;
 pub use format::{format, read_topic};
+pub use index::{IndexBytes, OffsetEntry, TimeEntry};
 pub use job::{Append, Cut, Job, Truncate};
 pub use log::{Log, Read};
 pub use memory_disk::{MemoryDisk, MemoryFile};
@@ -59,6 +62,10 @@ pub struct Options {
     pub partition: String,
     /// A segment that holds batches and would become larger is followed by a new one.
     pub segment_bytes: u64,
+    /// So does one whose first batch is older than that, in milliseconds, than the batch to come.
+    pub segment_ms: u64,
+    /// Bytes between two entries of a segment's indexes, and what a cold read skips at most.
+    pub index_interval_bytes: u64,
     /// How much of the newest batches stays in memory once durable.
     pub tail_bytes: u64,
 }
@@ -68,6 +75,8 @@ impl Default for Options {
         Options {
             partition: "__cluster_metadata-0".to_owned(),
             segment_bytes: 1 << 30,
+            segment_ms: 7 * 24 * 3_600 * 1_000,
+            index_interval_bytes: 4_096,
             tail_bytes: 16 << 20,
         }
     }

@@ -7,10 +7,11 @@
 
 use crate::batch::{HEADER_BYTES, Header};
 use crate::cold::ColdRead;
+use crate::index::TimeEntry;
 use crate::job::{Append, Cut, Job, Truncate};
 use crate::segment::Segment;
 use crate::tail::{Tail, TailBatch};
-use crate::{Election, EpochTable, Options, Recovery, election_file};
+use crate::{Election, EpochTable, IndexBytes, Options, Recovery, election_file};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset};
 
@@ -80,15 +81,19 @@ impl Log {
 
     /// Appends one or more whole batches that passed [`crate::Batches`], in offset order, the last
     /// one of `epoch`. They go into one segment; a new one begins if they would make the old one
-    /// larger than `segment_bytes`. Costs a step a batch, nothing a record.
+    /// larger than `segment_bytes`, or if the first of them is `segment_ms` later than the first one
+    /// there. Costs a step a batch, nothing a record.
     pub fn append(&mut self, base: Offset, end: Offset, epoch: Epoch, bytes: Bytes) -> Job {
         assert_eq!(base, self.end, "an append begins at the end of the log");
         assert!(end > base, "an append has a batch: {base}..{end}");
-        let rolls = self.must_roll(bytes.len() as u64);
+        let rolls = self.must_roll(end, &bytes);
+        let mut closing = IndexBytes::default();
         if rolls {
-            self.segments.push(Segment::new(base));
+            closing = self.segments.last().expect("never empty").closing();
+            self.segments.push(Segment::new(base, self.options.index_interval_bytes));
         }
         let segment = self.segments.last_mut().expect("never empty");
+        let indexed = segment.indexed();
 
         let mut begins_epoch = false;
         let mut rest = bytes.clone();
@@ -98,7 +103,7 @@ impl Log {
             begins_epoch |= self.epochs.note(header.epoch, header.base);
             let bytes = rest.split_to(header.bytes as usize);
             let position = segment.size;
-            segment.push(header.base, header.bytes);
+            segment.push(&header);
             self.tail.push(TailBatch { base: header.base, last: header.last, position, bytes });
             self.end = header.end();
         }
@@ -106,16 +111,25 @@ impl Log {
         assert_eq!(self.end, end, "the batches end where the caller says");
         assert_eq!(self.epochs.last_epoch(), Some(epoch), "the last batch has the caller's epoch");
 
+        let index = segment.index_from(indexed);
         let segment = segment.base;
         self.evict();
         let epochs = begins_epoch.then(|| self.epochs.clone());
-        Job::Append(Append { segment, rolls, bytes, end, epochs })
+        Job::Append(Append { segment, rolls, bytes, end, epochs, index, closing })
     }
 
-    fn must_roll(&self, bytes: u64) -> bool {
+    /// Whether these batches, which end at `end`, begin a new segment.
+    fn must_roll(&self, end: Offset, bytes: &Bytes) -> bool {
         let segment = self.segments.last().expect("never empty");
-        let full = segment.size > 0 && segment.size + bytes > self.options.segment_bytes;
-        full || !segment.exact
+        if segment.size == 0 {
+            return false;
+        }
+        let first = bytes.first_chunk().map(Header::read);
+        let time = first.and_then(Result::ok).map_or(i64::MIN, |first| first.max_timestamp_ms);
+        // Kafka's indexes have 31 bits for offsets and positions within a segment.
+        let wide = end.0 - segment.base.0 > i32::MAX as u64;
+        let full = segment.size + bytes.len() as u64 > self.options.segment_bytes;
+        wide || full || segment.is_older(time, self.options.segment_ms) || !segment.exact
     }
 
     /// Cuts the log so that it ends at `end`, which is where a batch begins. If it lies within a
@@ -145,21 +159,28 @@ impl Log {
             Some((_, position)) => Some(position),
             None => (indexed.0 == end).then_some(indexed.1),
         };
-        segment.truncate(end, position);
+        let latest =
+            if whole == end { Some(segment.latest) } else { latest(segment, &self.tail, end) };
+        segment.truncate(end, position, latest);
         let cut = position.map_or(Cut::Find { from: indexed.1 }, Cut::At);
-        let segment = segment.base;
+        let (segment, index) = (segment.base, segment.index_from(0));
 
         self.tail.truncate(end);
         let epochs = self.epochs.truncate(end).then(|| self.epochs.clone());
         self.end = end;
         self.durable = self.durable.min(end);
         self.generation += 1;
-        Job::Truncate(Truncate { segment, cut, removed, end, epochs })
+        Job::Truncate(Truncate { segment, cut, removed, end, epochs, index })
     }
 
     /// Remembers what this replica knows of elections.
     pub fn election(&self, election: &Election) -> Job {
         Job::Replace { name: election_file::NAME, bytes: election.encode() }
+    }
+
+    /// The same where the voters are in the log (kraft.version 1).
+    pub fn election_dynamic(&self, election: &Election) -> Job {
+        Job::Replace { name: election_file::NAME, bytes: election.encode_dynamic() }
     }
 
     /// All below `end` is durable, so memory may forget it. The caller must not report here what a
@@ -212,6 +233,7 @@ impl Log {
             generation: self.generation,
             path: crate::file::join(&self.options.partition, &segment.file_name()),
             position,
+            index_interval_bytes: self.options.index_interval_bytes,
             size: segment.size,
             from,
             end,
@@ -244,4 +266,17 @@ impl Log {
             assert!(*first < self.end, "an epoch begins at {first}, the log ends at {}", self.end);
         }
     }
+}
+
+/// The largest time of the segment's batches below `end`, as far as memory can tell.
+fn latest(segment: &Segment, tail: &Tail, end: Offset) -> Option<TimeEntry> {
+    let (mut latest, next) = segment.indexed_below(end);
+    if next < end && tail.base().is_none_or(|base| base > next) {
+        return None;
+    }
+    for batch in tail.from(next).take_while(|batch| batch.base < end) {
+        let first = batch.bytes.first_chunk().expect("a batch has a header");
+        latest = latest.later(&Header::read(first).expect("was checked before"));
+    }
+    Some(latest)
 }

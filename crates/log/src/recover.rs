@@ -7,11 +7,14 @@
 //! for what the mark proves and `epoch_file.rs` for what its table guards.
 
 use crate::disk::{Disk, Mode, Operation};
+use crate::error::BadText;
 use crate::file::{TEMPORARY, join, read_file, replace_file};
+use crate::index::IndexCheck;
+use crate::index_files::{self, Indexes};
 use crate::scan::{Scan, scan};
 use crate::segment::{Segment, base_of, file_name};
 use crate::synced_file::{self, Found, Mark, SyncedFile};
-use crate::{Election, EpochTable, Error, Options, election_file, epoch_file};
+use crate::{Election, EpochTable, Error, IndexBytes, Options, election_file, epoch_file};
 use quorate_base::{Offset, OffsetEpoch};
 use std::{fmt, io};
 
@@ -66,6 +69,17 @@ pub enum Note {
         /// The file.
         path: String,
     },
+    /// An index said what the log does not. One that only lagged is completed without a word.
+    IndexRebuilt {
+        /// The file.
+        path: String,
+        /// The first byte that was wrong.
+        position: u64,
+        /// What belongs there.
+        expected: String,
+        /// What was there.
+        found: String,
+    },
     /// The synced mark could not be read; the log held no damage, so a new one was made.
     MarkRebuilt {
         /// The file.
@@ -87,6 +101,11 @@ impl fmt::Display for Note {
             Note::LeftOver { path } => {
                 write!(f, "file={path}: removed what a crash left half written")
             }
+            Note::IndexRebuilt { path, position, expected, found } => write!(
+                f,
+                "file={path} position={position} expected {expected}, found {found}: written anew \
+                 from the log"
+            ),
             Note::MarkRebuilt { path } => {
                 write!(f, "file={path}: unreadable, made anew; the log itself is whole")
             }
@@ -96,7 +115,8 @@ impl fmt::Display for Note {
 
 /// Reads and mends the partition's directory. Fails on one that was never formatted.
 pub fn recover<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
-    let mut recover = Recover { disk, dir: &options.partition, notes: Vec::new() };
+    let &Options { ref partition, index_interval_bytes, .. } = options;
+    let mut recover = Recover { disk, dir: partition, index_interval_bytes, notes: Vec::new() };
     let bases = recover.segments()?;
     let election = recover.election()?;
     let mark = synced_file::read(recover.disk, recover.dir)?;
@@ -115,6 +135,7 @@ pub fn recover<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Err
 struct Recover<'a, D: Disk> {
     disk: &'a mut D,
     dir: &'a str,
+    index_interval_bytes: u64,
     notes: Vec<Note>,
 }
 
@@ -170,7 +191,12 @@ impl<D: Disk> Recover<'_, D> {
             }
             let mut file =
                 self.disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
-            let scan = scan(self.disk, &file, &path, *base, epochs)?;
+            let index = index_files::read(self.disk, self.dir, *base)?;
+            let mut check = IndexCheck::new(*base, &index.offsets, &index.times);
+            let segment = Segment::new(*base, self.index_interval_bytes);
+            let scan = scan(self.disk, &file, &path, segment, epochs, |header, position| {
+                check.batch(header, position)
+            })?;
             if let Some(fault) = scan.fault {
                 let position = scan.segment.size;
                 let torn = *base == last && position >= firm(mark, *base) && !fault.is_foreign();
@@ -190,10 +216,39 @@ impl<D: Disk> Recover<'_, D> {
             if *base == last || !matches!(mark, Found::Mark(..)) {
                 self.disk.sync(&file).map_err(Error::io(Operation::Sync, &path))?;
             }
+            self.index(&scan, *base == last, &index, check)?;
             scans.push(scan);
         }
         self.reaches(mark, scans.last().expect("there is a segment"))?;
         Ok(scans)
+    }
+
+    /// Leaves the segment's indexes as they follow from its batches.
+    fn index(
+        &mut self,
+        scan: &Scan,
+        last: bool,
+        found: &IndexBytes,
+        check: IndexCheck,
+    ) -> Result<(), Error> {
+        let (base, torn) = (scan.segment.base, scan.fault.is_some());
+        let mut files = scan.segment.index_from(0);
+        if !last {
+            files.times = [files.times, scan.segment.closing().times].concat().into();
+        }
+        let paths = index_files::paths(self.dir, base);
+        let wrong = check.finish(scan.end).map(|bad| bad.filter(|_| !torn));
+        for (path, bad) in paths.into_iter().zip(wrong) {
+            if let Some(BadText { position, expected, found }) = bad {
+                let position = position as u64;
+                self.notes.push(Note::IndexRebuilt { path, position, expected, found });
+            }
+        }
+        let missing = found.offsets.is_empty() || found.times.is_empty();
+        if missing || files != *found {
+            Indexes::create(self.disk, self.dir, base, &files)?;
+        }
+        Ok(())
     }
 
     /// The log must not end below the mark.

@@ -23,18 +23,19 @@ pub(crate) struct Scan {
     pub fault: Option<Fault>,
 }
 
-/// Scans the segment that begins at `base`; notes its epochs in `epochs`, which knows those before.
+/// Scans the file of a segment, which is empty yet; notes its epochs in `epochs`, which knows those before,
+/// and shows each right batch and its place to `batch`.
 pub(crate) fn scan<D: Disk>(
     disk: &D,
     file: &D::File,
     path: &str,
-    base: Offset,
+    mut segment: Segment,
     epochs: &mut EpochTable,
+    mut batch: impl FnMut(&Header, u64),
 ) -> Result<Scan, Error> {
     let file_bytes = disk.len(file).map_err(Error::io(Operation::Read, path))?;
     let mut window = Window { disk, file, path, bytes: vec![0; CHUNK_BYTES], from: 0, len: 0 };
-    let mut segment = Segment::new(base);
-    let mut end = base;
+    let mut end = segment.base;
     let fault = loop {
         let have = file_bytes - segment.size;
         if have == 0 {
@@ -43,7 +44,8 @@ pub(crate) fn scan<D: Disk>(
         match next(&mut window, segment.size, have, end, epochs)? {
             Ok(header) => {
                 epochs.note(header.epoch, header.base);
-                segment.push(header.base, header.bytes);
+                batch(&header, segment.size);
+                segment.push(&header);
                 end = header.end();
             }
             Err(fault) => break Some(fault),

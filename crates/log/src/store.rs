@@ -9,10 +9,11 @@
 use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, replace_file};
+use crate::index_files::Indexes;
 use crate::job::{Append, Cut, Job, Truncate};
 use crate::segment::file_name;
 use crate::synced_file::{Mark, SyncedFile};
-use crate::{EpochTable, Error, Options, Recovery, epoch_file};
+use crate::{EpochTable, Error, IndexBytes, Options, Recovery, epoch_file};
 use bytes::Bytes;
 use quorate_base::Offset;
 
@@ -38,6 +39,8 @@ pub struct Store<D: Disk> {
     end: Offset,
     /// Batches not yet written.
     pending: Vec<Bytes>,
+    /// The last segment's indexes, and what of them is not yet written.
+    indexes: Indexes<D::File>,
     /// An epoch table not yet written; its records come first.
     epochs: Option<EpochTable>,
     synced: SyncedFile<D::File>,
@@ -53,6 +56,7 @@ impl<D: Disk> Store<D> {
         let path = join(&dir, &last.file_name());
         let file = disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
         let synced = SyncedFile::open(&mut disk, &dir)?;
+        let indexes = Indexes::open(&mut disk, &dir, last.base)?;
         Ok(Store {
             disk,
             dir,
@@ -61,6 +65,7 @@ impl<D: Disk> Store<D> {
             size: last.size,
             end: recovery.end,
             pending: Vec::new(),
+            indexes,
             epochs: None,
             synced,
             done: Written::default(),
@@ -92,6 +97,8 @@ impl<D: Disk> Store<D> {
     fn append(&mut self, append: Append) -> Result<(), Error> {
         if append.rolls {
             self.settle()?;
+            self.indexes.add(append.closing);
+            self.indexes.write(&mut self.disk)?;
             self.begin_segment(append.segment)?;
         }
         assert_eq!(append.segment, self.segment, "appends go to the last segment");
@@ -100,6 +107,7 @@ impl<D: Disk> Store<D> {
         self.end = append.end;
         self.epochs = append.epochs.or(self.epochs.take());
         self.pending.push(append.bytes);
+        self.indexes.add(append.index);
         Ok(())
     }
 
@@ -118,13 +126,15 @@ impl<D: Disk> Store<D> {
         self.sync_segment()?;
         self.write_epochs()?;
         let mark = Mark { segment: self.segment, end: self.end, position: self.size };
-        self.synced.write(&mut self.disk, mark)
+        self.synced.write(&mut self.disk, mark)?;
+        self.indexes.write(&mut self.disk)
     }
 
     fn begin_segment(&mut self, base: Offset) -> Result<(), Error> {
         let path = self.path(base);
         self.file =
             self.disk.open(&path, Mode::Create).map_err(Error::io(Operation::Open, &path))?;
+        self.indexes = Indexes::create(&mut self.disk, &self.dir, base, &IndexBytes::default())?;
         self.segment = base;
         self.size = 0;
         self.sync_dir()
@@ -151,10 +161,13 @@ impl<D: Disk> Store<D> {
         }
         // Newest first, each durable before the next: what is left never has a gap.
         for base in &truncate.removed {
+            Indexes::<D::File>::remove(&mut self.disk, &self.dir, *base)?;
             let path = self.path(*base);
             self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
             self.sync_dir()?;
         }
+        self.indexes =
+            Indexes::create(&mut self.disk, &self.dir, truncate.segment, &truncate.index)?;
         self.segment = truncate.segment;
         self.size = position;
         self.end = truncate.end;

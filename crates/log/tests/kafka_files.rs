@@ -6,25 +6,12 @@
 mod common;
 
 use bytes::Bytes;
-use common::{PARTITION, options};
+use common::{PARTITION, check_indexes, indexes, kafka as fixture, options};
 use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Uuid};
 use quorate_log::{
     BatchBuilder, Batches, ControlType, HEADER_BYTES, MemoryDisk, Meta, control_batch, read_topic,
     recover,
 };
-
-/// A directory of `tests/fixtures`, on a disk in memory.
-fn fixture(name: &str) -> MemoryDisk {
-    let root = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
-    let disk = MemoryDisk::default();
-    disk.put("meta.properties", &std::fs::read(format!("{root}/meta.properties")).unwrap());
-    for entry in std::fs::read_dir(format!("{root}/{PARTITION}")).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        disk.put(&format!("{PARTITION}/{name}"), &std::fs::read(entry.path()).unwrap());
-    }
-    disk
-}
 
 fn first_segment(disk: &MemoryDisk) -> Bytes {
     disk.contents(&format!("{PARTITION}/00000000000000000000.log")).unwrap().into()
@@ -41,27 +28,47 @@ fn each_directory_opens_with_the_marks_that_kafka_left() {
 
         let recovery = recover(&mut disk, &options(1 << 30, 1 << 20)).unwrap();
         assert_eq!(recovery.notes, [], "{name}");
+        check_indexes(&disk, 4_096);
         assert_eq!((recovery.start, recovery.end), (Offset(range.0), Offset(range.1)), "{name}");
         let expect: Vec<_> = epochs.iter().map(|(e, first)| (Epoch(*e), Offset(*first))).collect();
         assert_eq!(recovery.epochs.entries(), expect, "{name}");
     };
-    check("static-c1", 1, (0, 284), &[(1, 0), (2, 260)]);
-    check("static-c2", 2, (0, 260), &[(1, 0)]);
-    check("dynamic-c3", 3, (0, 325), &[(1, 0), (2, 288)]);
-    check("dynamic-c4", 4, (154, 325), &[(1, 154), (2, 288)]);
+    check("static/c1", 1, (0, 284), &[(1, 0), (2, 260)]);
+    check("static/c2", 2, (0, 260), &[(1, 0)]);
+    check("dynamic/b1/d1", 101, (0, 325), &[(1, 0), (2, 288)]);
+    check("dynamic/c1", 1, (0, 288), &[(1, 0)]);
+    check("dynamic/c3", 3, (0, 325), &[(1, 0), (2, 288)]);
+    check("dynamic/c4", 4, (154, 325), &[(1, 154), (2, 288)]);
+}
+
+/// A segment that Kafka closed has one more time, that of its end.
+#[test]
+fn the_index_files_that_kafka_wrote_follow_from_its_log() {
+    for (name, base) in
+        [("static/c1", 0), ("dynamic/b1/d1", 0), ("dynamic/c3", 0), ("dynamic/c4", 154)]
+    {
+        let disk = fixture(name);
+        let file = |ending| disk.contents(&format!("{PARTITION}/{base:020}{ending}")).unwrap();
+        let expect = indexes(base, &file(".log"), 4_096, true);
+        assert_eq!((file(".index"), file(".timeindex")), expect, "{name}");
+    }
 }
 
 #[test]
-fn election_states_of_both_versions_are_read_and_version_0_is_written_alike() {
+fn election_states_of_both_versions_are_read_and_written_alike() {
     let election = |name: &str| {
         let recovery = recover(&mut fixture(name), &options(1 << 30, 1 << 20)).unwrap();
         recovery.election.unwrap()
     };
-    for name in ["static-c1", "static-c2"] {
+    for name in ["static/c1", "static/c2"] {
         let written = fixture(name).contents(&format!("{PARTITION}/quorum-state")).unwrap();
         assert_eq!(election(name).encode(), written, "{name}");
     }
-    let state = election("dynamic-c3");
+    for name in ["dynamic/c1", "dynamic/c3", "dynamic/c4", "dynamic/b1/d1"] {
+        let written = fixture(name).contents(&format!("{PARTITION}/quorum-state")).unwrap();
+        assert_eq!(election(name).encode_dynamic(), written, "{name}");
+    }
+    let state = election("dynamic/c3");
     assert_eq!((state.epoch, state.leader), (Epoch(2), Some(ReplicaId(4))));
     let directory = "czfJg4CDwHwVJjbT8tBdAg".parse().unwrap();
     assert_eq!(state.voted, Some(ReplicaKey::new(ReplicaId(4), Some(directory))));
@@ -70,7 +77,7 @@ fn election_states_of_both_versions_are_read_and_version_0_is_written_alike() {
 #[test]
 fn every_batch_is_written_alike_from_its_records() {
     let (mut batches, mut records) = (0, 0);
-    for name in ["static-c1", "static-c2", "dynamic-c3"] {
+    for name in ["static/c1", "static/c2", "dynamic/c3"] {
         for batch in Batches::new(first_segment(&fixture(name))) {
             let batch = batch.unwrap();
             let mut copy = if batch.control() {
@@ -97,7 +104,7 @@ fn every_batch_is_written_alike_from_its_records() {
 /// The example of docs/FORMATS.md.
 #[test]
 fn a_leader_change_is_written_alike() {
-    let kafka = Batches::new(first_segment(&fixture("static-c2"))).next().unwrap().unwrap();
+    let kafka = Batches::new(first_segment(&fixture("static/c2"))).next().unwrap().unwrap();
     let record = kafka.records().next().unwrap().unwrap();
     assert_eq!(ControlType::of_key(record.key.unwrap()), Ok(ControlType::LeaderChange));
     let value = [

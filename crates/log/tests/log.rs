@@ -6,10 +6,11 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Node, PARTITION, batch, election, formatted, meta, options};
+use common::{Node, PARTITION, batch, check_indexes, election, formatted, meta, options};
 use quorate_base::{Epoch, Offset, Uuid};
 use quorate_log::{
-    Batches, Disk, Error, Log, MemoryDisk, Operation, Read, Written, format, read_cold, recover,
+    BatchBuilder, Batches, Disk, Error, Log, MemoryDisk, Mode, Operation, Options, Read, Written,
+    format, read_cold, recover,
 };
 
 /// The ranges of the batches that a read returns, and whether memory served it.
@@ -153,6 +154,78 @@ fn a_segment_begins_where_the_old_one_would_grow_too_large() {
     assert_eq!(bases, [0, 2, 4, 5, 6].map(|base| format!("{base:020}")));
 }
 
+/// `metadata.log.segment.ms`; times are those of the batches, so every replica rolls alike.
+#[test]
+fn a_segment_begins_where_the_old_one_would_grow_too_old() {
+    let options = Options { segment_ms: 1_000, ..options(1 << 20, 1 << 20) };
+    let (mut node, _) = Node::open(formatted(), options.clone()).unwrap();
+    let append = |node: &mut Node<MemoryDisk>, time_ms: i64| {
+        let base = node.log.end();
+        let mut batch = BatchBuilder::new(base, Epoch(1), time_ms);
+        batch.record(None, Some(b"x"), &[]);
+        node.jobs.push(node.log.append(base, base + 1, Epoch(1), batch.finish()));
+        node.run();
+    };
+    // Clocks may go back; that begins nothing.
+    for time_ms in [5_000, 5_500, 6_000, 4_000, 6_001, 7_001] {
+        append(&mut node, time_ms);
+    }
+    let mut node = Node::open(node.disk, options).unwrap().0;
+    for time_ms in [7_001, 7_002] {
+        append(&mut node, time_ms);
+    }
+    let names = node.disk.list(PARTITION).unwrap();
+    let bases: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(".log")).collect();
+    assert_eq!(bases, [0, 4, 7].map(|base| format!("{base:020}")));
+}
+
+/// Whatever is in them, the log opens as it is, and they are right afterwards.
+#[test]
+fn an_index_that_the_log_does_not_bear_out_is_written_anew() {
+    let fresh = || {
+        let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
+        for _ in 0..10 {
+            node.append(1, 1, 2_500);
+        }
+        node.run();
+        node.disk
+    };
+    let check = |name: &str, damage: fn(&mut Vec<u8>), note: Option<&str>| {
+        let mut disk = fresh();
+        let path = format!("{PARTITION}/00000000000000000000.{name}");
+        let mut bytes = disk.contents(&path).unwrap();
+        damage(&mut bytes);
+        let mut file = disk.open(&path, Mode::Create).unwrap();
+        disk.append(&mut file, &[bytes.into()]).unwrap();
+        let recovery = recover(&mut disk, &options(1 << 20, 0)).unwrap();
+        assert_eq!(recovery.end, Offset(10));
+        let notes: Vec<String> = recovery.notes.iter().map(ToString::to_string).collect();
+        let expect = note.map(|note| {
+            let written = "written anew from the log";
+            format!("file={path} {note}: {written}")
+        });
+        assert_eq!(notes, Vec::from_iter(expect));
+        check_indexes(&disk, 4_096);
+    };
+    // What a crash may leave, or a node of Kafka that ran or was stopped.
+    check("index", |bytes| bytes.truncate(8), None);
+    check("index", |bytes| bytes.truncate(13), None);
+    check("index", Vec::clear, None);
+    check("index", |bytes| bytes.resize(10_485_760, 0), None);
+    check("timeindex", |bytes| bytes.resize(10_485_756, 0), None);
+    check("timeindex", |bytes| bytes.resize(60 << 20, 0), None);
+    // What neither leaves.
+    let place = "position=0 expected the place of a batch, such as offset 1 at byte 2573, found \
+                 offset 2 at byte 21";
+    check("index", |bytes| bytes[6..8].copy_from_slice(&[0, 21]), Some(place));
+    let time = "position=12 expected time 1700000000004 at offset 4, found time 1700000000014 at \
+                offset 4";
+    check("timeindex", |bytes| bytes[19] ^= 10, Some(time));
+    let end = "position=32 expected no more entries, as the segment ends at offset 10, found offset \
+               99 at byte 99999";
+    check("index", |bytes| bytes.extend([0, 0, 0, 99, 0, 1, 0x86, 0x9f]), Some(end));
+}
+
 #[test]
 fn a_cut_within_a_batch_takes_the_whole_batch_if_memory_has_it() {
     let (mut node, _) = Node::open(formatted(), options(1 << 20, 1 << 20)).unwrap();
@@ -260,7 +333,7 @@ fn two_segments() -> MemoryDisk {
     node.append(1, 1, 10);
     node.append(1, 2, 10);
     node.run();
-    assert_eq!(node.disk.list(PARTITION).unwrap().len(), 7);
+    assert_eq!(node.disk.list(PARTITION).unwrap().len(), 13);
     node.disk
 }
 

@@ -113,12 +113,12 @@ fn damaged_directories() {
     let (disk, all) = written();
     let files = disk.list(PARTITION).unwrap();
     assert_eq!(files.iter().filter(|name| name.ends_with(".log")).count(), 2);
-    assert_eq!(files.len(), 6, "{files:?}");
+    assert_eq!(files.len(), 10, "{files:?}");
     let (mut refused, mut mended, mut same) = (0, 0, 0);
     for seed in 0..6_000 {
         let mut rng = Rng::new(seed);
         let mut disk = disk.fork();
-        let path = format!("{PARTITION}/{}", files[rng.below(6) as usize]);
+        let path = format!("{PARTITION}/{}", files[rng.below(10) as usize]);
         let mut bytes = disk.contents(&path).unwrap();
         let before = bytes.clone();
         damage(&mut bytes, &mut rng);

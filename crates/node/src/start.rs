@@ -72,6 +72,7 @@ pub fn log_options(config: &Config) -> Options {
         partition: format!("{}-0", config.topic),
         segment_bytes: config.segment_bytes,
         tail_bytes: config.tail_max_bytes,
+        ..Options::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the tests of the log share: small batches, a formatted disk, a log with its store.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
@@ -8,6 +8,7 @@ use quorate_log::{
     BatchBuilder, Disk, Election, Error, Job, Log, MemoryDisk, Meta, Options, Read, Recovery,
     Store, format, read_cold, recover,
 };
+use std::path::{Path, PathBuf};
 
 pub const PARTITION: &str = "__cluster_metadata-0";
 
@@ -100,5 +101,76 @@ impl<D: Disk> Node<D> {
             from = last.unwrap().end();
             all.extend(bytes);
         }
+    }
+}
+
+/// A directory that Kafka 4.3.1 wrote, such as `static/c1`, on a disk in memory. Without the texts of
+/// Kafka's dump tool.
+pub fn kafka(name: &str) -> MemoryDisk {
+    let root = PathBuf::from(format!("{}/tests/fixtures/kafka-4.3.1", env!("CARGO_MANIFEST_DIR")));
+    let disk = MemoryDisk::default();
+    for path in files_below(&root.join(name)) {
+        let relative = path.strip_prefix(root.join(name)).unwrap().to_str().unwrap().to_owned();
+        if !relative.ends_with(".dump") {
+            disk.put(&relative, &std::fs::read(&path).unwrap());
+        }
+    }
+    disk
+}
+
+/// Every file below a directory of the operating system, sorted.
+pub fn files_below(root: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+/// What the index files of a segment must hold, by Kafka's rule: an entry for a batch that begins more
+/// than `interval` bytes after the one before that has one; times only where they grow, and, once the
+/// segment is closed, the last one.
+pub fn indexes(base: u64, log: &[u8], interval: u64, closed: bool) -> (Vec<u8>, Vec<u8>) {
+    let (mut offsets, mut times) = (Vec::new(), Vec::new());
+    let (mut before, mut position) = (0, 0);
+    let (mut latest, mut noted) = ((-1, 0), -1);
+    let relative = |offset: Offset| ((offset.0 - base) as u32).to_be_bytes();
+    let mut time = |latest: (i64, u32)| {
+        if latest.0 > noted {
+            noted = latest.0;
+            times.extend(latest.0.to_be_bytes());
+            times.extend(latest.1.to_be_bytes());
+        }
+    };
+    for batch in quorate_log::Batches::new(Bytes::copy_from_slice(log)) {
+        let header = batch.unwrap().header;
+        if header.max_timestamp_ms > latest.0 {
+            latest = (header.max_timestamp_ms, (header.last.0 - base) as u32);
+        }
+        if position - before > interval {
+            offsets.extend(relative(header.last));
+            offsets.extend((position as u32).to_be_bytes());
+            time(latest);
+            before = position;
+        }
+        position += header.bytes;
+    }
+    if closed {
+        time(latest);
+    }
+    (offsets, times)
+}
+
+/// The index files of every segment of the partition are what its batches say.
+pub fn check_indexes(disk: &MemoryDisk, interval: u64) {
+    let names = disk.list(PARTITION).unwrap();
+    let logs: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(".log")).collect();
+    for (at, name) in logs.iter().enumerate() {
+        let file = |ending| disk.contents(&format!("{PARTITION}/{name}{ending}")).unwrap();
+        let closed = at + 1 < logs.len();
+        let expect = indexes(name.parse().unwrap(), &file(".log"), interval, closed);
+        assert_eq!((file(".index"), file(".timeindex")), expect, "{name}, closed: {closed}");
     }
 }
