@@ -72,11 +72,11 @@ apis! {
     /// A leader gives up its epoch and proposes successors (KIP-595).
     EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024, true;
     /// Asks who leads, votes and observes (KIP-595).
-    DescribeQuorum    =    55, 0,  2,  0, 64 * 1024, false;
+    DescribeQuorum    =    55, 0,  2,  0, 64 * 1024, true;
     /// Copies a snapshot (KIP-630).
     FetchSnapshot     =    59, 0,  1,  0, 64 * 1024, false;
     /// Asks for the cluster's id and nodes (KIP-700).
-    DescribeCluster   =    60, 0,  2,  0, 64 * 1024, false;
+    DescribeCluster   =    60, 0,  2,  0, 64 * 1024, true;
     /// Makes a voter of an observer (KIP-853).
     AddRaftVoter      =    80, 0,  1,  0, 64 * 1024, false;
     /// Takes its vote from a voter (KIP-853).

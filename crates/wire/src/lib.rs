@@ -37,6 +37,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
+pub mod arbitrary;
 mod coder;
 mod decoder;
 mod encoder;

@@ -6,7 +6,7 @@
 mod common;
 
 use bytes::{Bytes, BytesMut};
-use common::{Survey, arbitrary, arbitrary_record};
+use common::Survey;
 use quorate_base::Rng;
 use quorate_wire::message::{Visit, visit};
 use quorate_wire::record::control::{
@@ -14,8 +14,8 @@ use quorate_wire::record::control::{
     SnapshotHeader,
 };
 use quorate_wire::{
-    ApiKey, Error, Kind, Message, RequestFrame, RequestHeader, ResponseFrame, Walk, encode_request,
-    encode_response,
+    ApiKey, Error, Kind, Message, RequestFrame, RequestHeader, ResponseFrame, Walk, arbitrary,
+    encode_request, encode_response,
 };
 
 /// Runs one attack on every message in every version.
@@ -26,7 +26,7 @@ fn each_message(attack: fn(&dyn Target, &mut Rng)) {
         fn message<M: Message>(self) {
             let Meet(version, rng, attack) = self;
             for _ in 0..60 {
-                attack(&Sample { message: arbitrary::<M>(version, rng), version }, rng);
+                attack(&Sample { message: arbitrary::message::<M>(version, rng), version }, rng);
             }
         }
     }
@@ -158,7 +158,7 @@ fn noise_behind_a_valid_header_does_no_harm() {
 fn damage_records<T: Walk>(kind: ControlType, version: i16, encode: fn(T) -> Result<Bytes, Error>) {
     let mut rng = Rng::new(2);
     for _ in 0..200 {
-        let value = encode(arbitrary_record(version, &mut rng)).unwrap();
+        let value = encode(arbitrary::record(version, &mut rng)).unwrap();
         let step = 1 + value.len() / 100;
         for end in (0..value.len()).step_by(step) {
             ControlRecord::decode(kind, value.slice(..end)).unwrap_err();

@@ -7,7 +7,7 @@
 mod common;
 
 use bytes::{Bytes, BytesMut};
-use common::{Survey, arbitrary, arbitrary_record};
+use common::Survey;
 use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 use quorate_base::Rng;
@@ -17,7 +17,7 @@ use quorate_wire::message::{
     RemoveRaftVoterRequest, UpdateRaftVoterRequest, VoteRequest,
 };
 use quorate_wire::record::control::{KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader};
-use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, Walk, print};
+use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, Walk, arbitrary, print};
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 
@@ -42,7 +42,7 @@ fn check_half<Ours: Message, Theirs: TheirMessage + Encodable + Decodable + Debu
     let mut rng = Rng::new(595);
     for version in known {
         for _ in 0..MESSAGES_PER_VERSION {
-            check_one::<Ours, Theirs>(&arbitrary(version, &mut rng), version);
+            check_one::<Ours, Theirs>(&arbitrary::message(version, &mut rng), version);
         }
     }
 }
@@ -99,7 +99,7 @@ where
     let mut rng = Rng::new(630);
     for version in 0..=newest {
         for _ in 0..MESSAGES_PER_VERSION {
-            let record: Ours = arbitrary_record(version, &mut rng);
+            let record: Ours = arbitrary::record(version, &mut rng);
             check_value::<Ours, Theirs>(&record, 0, version, true, &record.to_string());
         }
     }
