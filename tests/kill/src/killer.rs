@@ -25,6 +25,7 @@ pub struct Killer<'a> {
     shared: &'a Shared,
     rng: Rng,
     kills: u32,
+    amnesia: bool,
     /// The digest of each state that anyone was seen in, and who said so.
     digests: BTreeMap<u64, (String, u32)>,
     compared: u64,
@@ -46,7 +47,12 @@ impl<'a> Killer<'a> {
     /// A killer of running nodes.
     pub fn new(cluster: &'a mut Cluster, shared: &'a Shared, rng: Rng) -> Killer<'a> {
         let (digests, failures) = (BTreeMap::new(), Vec::new());
-        Killer { cluster, shared, rng, kills: 0, digests, compared: 0, failures }
+        Killer { cluster, shared, rng, kills: 0, amnesia: false, digests, compared: 0, failures }
+    }
+
+    /// All die at once and forget all, which no quorum survives: a test of the judges.
+    pub fn with_amnesia(self, amnesia: bool) -> Killer<'a> {
+        Killer { amnesia, ..self }
     }
 
     /// Kills so many times, then brings all nodes back and level. `progress` is told of each kill.
@@ -67,6 +73,9 @@ impl<'a> Killer<'a> {
                 self.kills += u32::from(self.cluster.kill(victim));
             }
             progress(self.kills.min(kills));
+            if self.amnesia {
+                self.cluster.forget_all()?;
+            }
             // Down for a while: not at all, within an election, or beyond one.
             self.pause(&[0, 50, 500, 1_500]);
             self.cluster.start_all()?;
@@ -90,6 +99,7 @@ impl<'a> Killer<'a> {
     fn victims(&mut self) -> Vec<u32> {
         let size = self.cluster.nodes().len() as u32;
         match self.rng.below(100) {
+            _ if self.amnesia => (1..=size).collect(),
             0..40 => self.cluster.leader().into_iter().collect(),
             40..75 => vec![self.any()],
             75..90 => {

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Small, so that a short run sees segments end, and followers that are behind what is in memory.
+const SETTINGS: [&str; 2] =
+    ["metadata.log.segment.bytes=8388608", "quorate.tail.max.bytes=1048576"];
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to run.
@@ -30,12 +33,14 @@ pub struct Options {
     pub clients: u32,
     /// How many keys they share at a time.
     pub keys: u32,
+    /// Breaks the promise on purpose: all nodes die at once and lose their data. The judges must say so.
+    pub amnesia: bool,
 }
 
 impl Options {
     /// Three nodes, twelve clients, four keys.
     pub fn new(binary: PathBuf, root: PathBuf, seed: u64, kills: u32) -> Options {
-        Options { binary, root, seed, kills, nodes: 3, clients: 12, keys: 4 }
+        Options { binary, root, seed, kills, nodes: 3, clients: 12, keys: 4, amnesia: false }
     }
 }
 
@@ -109,7 +114,7 @@ impl fmt::Display for Summary {
 
 /// Runs the loop. `progress` is told how many were killed so far.
 pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> {
-    let mut cluster = Cluster::format(&options.binary, &options.root, options.nodes, &[])?;
+    let mut cluster = Cluster::format(&options.binary, &options.root, options.nodes, &SETTINGS)?;
     cluster.start_all()?;
     cluster.wait_for_leader(START_PATIENCE)?;
     let shared = Shared {
@@ -127,7 +132,8 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
     let (killed, mut records) = std::thread::scope(|scope| {
         let running: Vec<_> =
             workers.drain(..).map(|worker| scope.spawn(move || worker.run())).collect();
-        let killed = Killer::new(&mut cluster, &shared, for_killer).run(options.kills, progress);
+        let killed = Killer::new(&mut cluster, &shared, for_killer);
+        let killed = killed.with_amnesia(options.amnesia).run(options.kills, progress);
         shared.stop.store(true, Ordering::Relaxed);
         let join = |running: std::thread::ScopedJoinHandle<'_, Record>| {
             running.join().expect("clients do not panic")

@@ -18,6 +18,9 @@ const SOCKET_PATIENCE: Duration = Duration::from_secs(6);
 const NODE_PATIENCE_MS: u64 = 3_000;
 /// How often a stamped call is sent before its outcome counts as unknown.
 const ATTEMPTS: usize = 12;
+/// A value is padded to a random length below this: then the log fills segment after segment, and a
+/// node that was away has to be served from files.
+const VALUE_BYTES_MAX: u64 = 12_000;
 /// The pause between two calls of a client is random and below this: the point is the kills, not load.
 const PAUSE_US_MAX: u64 = 6_000;
 
@@ -236,7 +239,10 @@ impl<'a> Worker<'a> {
         let mut headers = stamp.to_vec();
         let (method, body, condition) = match ask {
             Ask::Get => ("GET", String::new(), Condition::Always),
-            Ask::Put { value, condition } => ("PUT", value.to_string(), condition),
+            Ask::Put { value, condition } => {
+                let bytes = self.rng.below(VALUE_BYTES_MAX) as usize;
+                ("PUT", format!("{value:<bytes$}"), condition)
+            }
             Ask::Delete { condition } => ("DELETE", String::new(), condition),
         };
         match condition {
@@ -292,7 +298,8 @@ fn understand(ask: Ask, response: &Response) -> Attempt {
     let state = || response.header("quorate-version").and_then(|state| state.parse().ok());
     let told = match (response.status, ask) {
         (200, Ask::Get) => {
-            let value = std::str::from_utf8(&response.body).ok().and_then(|text| text.parse().ok());
+            let value = std::str::from_utf8(&response.body).ok();
+            let value = value.and_then(|text| text.trim_end().parse().ok());
             match (response.version(), value, state()) {
                 (Some(version), Some(value), Some(state)) => {
                     Some(Told::Found { version, value, state })

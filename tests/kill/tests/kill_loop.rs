@@ -7,16 +7,34 @@ use quorate_kill::{Options, run};
 use quorate_processes::{Profile, binary};
 use std::path::Path;
 
-#[test]
-fn no_acknowledged_write_is_lost_and_every_answer_can_be_explained() {
+/// A run of its own directory; random where nothing is asked for, since many runs see more than one
+/// run often.
+fn options(name: &str) -> Options {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    // Each process has its own seed: many runs see more than one run often.
     let seed = number("QUORATE_SEED").unwrap_or(u64::from(std::process::id()));
     let kills = number("QUORATE_KILLS").unwrap_or(20) as u32;
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{seed}"));
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{seed}"));
     let _ = std::fs::remove_dir_all(&root);
-    let options = Options::new(binary(Profile::Dev).unwrap(), root, seed, kills);
+    Options::new(binary(Profile::Dev).unwrap(), root, seed, kills)
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_and_every_answer_can_be_explained() {
+    let options = options("kill");
     let summary = run(&options, |_| {}).unwrap();
     assert!(summary.failures.is_empty(), "{summary}");
-    assert!(summary.kills >= kills && summary.acknowledged > 0 && summary.digests > 0, "{summary}");
+    assert!(summary.kills >= options.kills, "{summary}");
+    assert!(summary.acknowledged > 0 && summary.digests > 0, "{summary}");
+}
+
+/// The test of the test: all nodes lose all their data, once.
+#[test]
+fn nodes_that_forget_what_they_acknowledged_are_found_out() {
+    let options = Options { kills: 3, amnesia: true, ..options("amnesia") };
+    let summary = run(&options, |_| {}).unwrap();
+    for wanted in ["no order of its calls explains", "an acknowledged write is lost"] {
+        let found = summary.failures.iter().any(|failure| failure.contains(wanted));
+        assert!(found, "nobody says '{wanted}': {summary}");
+    }
+    std::fs::remove_dir_all(&options.root).unwrap();
 }

@@ -11,6 +11,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Ports are taken from here up: below the range that systems give to outgoing connections, so that a
@@ -75,6 +77,10 @@ impl Node {
         serde_json::from_slice(&answer.body).ok()
     }
 
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
     fn settings_file(&self) -> PathBuf {
         self.directory.join("server.properties")
     }
@@ -85,6 +91,8 @@ impl Node {
 pub struct Cluster {
     binary: PathBuf,
     root: PathBuf,
+    /// `cluster.id`.
+    id: String,
     nodes: Vec<Node>,
 }
 
@@ -107,32 +115,47 @@ impl Cluster {
             make_directory(&directory)?;
             nodes.push(Node { id, raft: address()?, http: address()?, directory, child: None });
         }
-        drop(free);
-        let cluster = Cluster { binary: binary.to_owned(), root: root.to_owned(), nodes };
-        let id = cluster.command(&["random-uuid"])?;
+        let (binary, root) = (binary.to_owned(), root.to_owned());
+        let mut cluster = Cluster { binary, root, id: String::new(), nodes };
+        cluster.id = cluster.command(&["random-uuid"])?.trim().to_owned();
         for node in &cluster.nodes {
-            cluster.format_node(node, id.trim(), settings)?;
+            cluster.write_settings(node, settings)?;
+            cluster.format_node(node)?;
         }
         Ok(cluster)
     }
 
-    fn format_node(&self, node: &Node, cluster: &str, settings: &[&str]) -> Result<(), Error> {
+    fn write_settings(&self, node: &Node, settings: &[&str]) -> Result<(), Error> {
         let voters: Vec<String> =
             self.nodes.iter().map(|node| format!("{}@{}", node.id, node.raft)).collect();
         let text = format!(
             "node.id={}\nlog.dirs={}\nlisteners=CONTROLLER://{}\ncontroller.quorum.voters={}\n\
              quorate.http.listen={}\n{}\n",
             node.id,
-            node.directory.join("data").display(),
+            node.data().display(),
             node.raft,
             voters.join(","),
             node.http,
             settings.join("\n")
         );
         let file = node.settings_file();
-        fs::write(&file, text).map_err(|source| Error::File { path: file.clone(), source })?;
-        let file = file.display().to_string();
-        self.command(&["format", "--cluster-id", cluster, "--config", &file]).map(drop)
+        fs::write(&file, text).map_err(|source| Error::File { path: file, source })
+    }
+
+    fn format_node(&self, node: &Node) -> Result<(), Error> {
+        let file = node.settings_file().display().to_string();
+        self.command(&["format", "--cluster-id", &self.id, "--config", &file]).map(drop)
+    }
+
+    /// Loses the data of all nodes, none of which may run, and formats them anew.
+    pub fn forget_all(&self) -> Result<(), Error> {
+        for node in &self.nodes {
+            assert!(node.child.is_none(), "node {} runs still", node.id);
+            let path = node.data();
+            fs::remove_dir_all(&path).map_err(|source| Error::File { path, source })?;
+            self.format_node(node)?;
+        }
+        Ok(())
     }
 
     fn command(&self, arguments: &[&str]) -> Result<String, Error> {
@@ -259,16 +282,17 @@ fn make_directory(path: &Path) -> Result<(), Error> {
     made.map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
-/// Addresses on loopback that nobody listens at. Each stays held until the iterator is dropped, so
-/// that none comes twice; two processes begin at different ports.
+/// Where this process looks for the next free port, from [`FIRST_PORT`] on.
+static NEXT_PORT: LazyLock<AtomicU32> =
+    LazyLock::new(|| AtomicU32::new(std::process::id().wrapping_mul(97)));
+
+/// Addresses on loopback that nobody listens at. None comes twice in a process, since clusters that are
+/// formatted at the same time start their nodes later; two processes begin at different ports.
 fn free_ports() -> impl Iterator<Item = SocketAddr> {
-    let first = (std::process::id().wrapping_mul(97) % u32::from(PORTS)) as u16;
-    let mut held = Vec::new();
-    (0..PORTS).filter_map(move |step| {
-        let port = FIRST_PORT + (first + step) % PORTS;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
-        held.push(listener);
-        Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    (0..PORTS).filter_map(|_| {
+        let step = NEXT_PORT.fetch_add(1, Ordering::Relaxed) % u32::from(PORTS);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT + step as u16));
+        TcpListener::bind(address).is_ok().then_some(address)
     })
 }
 
@@ -276,12 +300,12 @@ fn free_ports() -> impl Iterator<Item = SocketAddr> {
 mod tests {
     use super::*;
 
+    /// Found by two clusters of one test process, whose nodes met each other's clients.
     #[test]
-    fn free_ports_are_free_and_differ() {
-        let free: Vec<SocketAddr> = free_ports().take(6).collect();
-        for (at, address) in free.iter().enumerate() {
-            assert!(!free[..at].contains(address));
-            assert!(TcpListener::bind(address).is_ok(), "{address} is held still");
-        }
+    fn free_ports_are_free_and_never_come_twice() {
+        let first: Vec<SocketAddr> = free_ports().take(6).collect();
+        let second: Vec<SocketAddr> = free_ports().take(6).collect();
+        assert!(first.iter().all(|address| !second.contains(address)));
+        assert!(first.iter().all(|address| TcpListener::bind(address).is_ok()));
     }
 }
