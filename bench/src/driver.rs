@@ -1,7 +1,7 @@
 //! What a system under load must be able to do: take a request, later give its answer.
 //!
-//! The one seam of the load driver. A connection may have many requests under way and answer them in
-//! any order; it says which of them are done by their numbers.
+//! The one seam of the load driver. A connection may have many requests under way and answer them
+//! in any order; it says which of them are done by their numbers.
 
 use std::future::Future;
 use std::io;
@@ -40,8 +40,8 @@ pub trait Connection {
     /// Sends what is queued.
     fn flush(&mut self) -> impl Future<Output = io::Result<()>>;
 
-    /// Waits for answers and adds the numbers of the requests they are for. An answer other than success
-    /// is an error: what is measured is work done.
+    /// Waits for answers and adds the numbers of the requests they are for. An answer other than
+    /// success is an error: what is measured is work done.
     fn receive(&mut self, done: &mut Vec<u32>) -> impl Future<Output = io::Result<()>>;
 }
 

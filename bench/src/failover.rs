@@ -1,10 +1,10 @@
 //! How long nobody can write after the leader was killed.
 //!
 //! Two kinds of clients at once, over HTTP. *Probes* come at a fixed rate whatever happens to those
-//! before them, to all nodes in turn: they see the outage as it is. *Writers* send their next write when
-//! the last one is answered, and go to the next node when theirs is gone: they see it as most programs
-//! do. For each the outage is the longest time between two acknowledgements from just before the kill
-//! until writes go on.
+//! before them, to all nodes in turn: they see the outage as it is. *Writers* send their next write
+//! when the last one is answered, and go to the next node when theirs is gone: they see it as most
+//! programs do. For each the outage is the longest time between two acknowledgements from just
+//! before the kill until writes go on.
 
 use crate::driver::{Connection, Driver, Request};
 use crate::http::{Http, HttpConnection};
@@ -250,7 +250,8 @@ mod tests {
     fn a_gap_is_told_once_writes_go_on() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        // A longer gap before the kill does not count, nor does what was acknowledged as it happened.
+        // A longer gap before the kill does not count, nor does what was acknowledged as it
+        // happened.
         let mut acknowledged: Vec<Instant> = [0, 300, 310, 321].map(at).to_vec();
         let killed = at(320);
         acknowledged.push(at(471));

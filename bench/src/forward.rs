@@ -1,7 +1,7 @@
 //! Quorate's private Forward API over Kafka's framing: one operation a request, pipelined.
 //!
-//! Spoken to the leader directly, as another node would, with the leader's epoch left open. Answers come
-//! in the order of the requests.
+//! Spoken to the leader directly, as another node would, with the leader's epoch left open. Answers
+//! come in the order of the requests.
 
 use crate::driver::{Connection, Driver, Request, failed};
 use bytes::BytesMut;

@@ -1,8 +1,8 @@
 //! The closed loop: so many connections, so many requests under way on each, for so long.
 //!
 //! A request is sent as soon as an answer makes room, so what is measured is how fast the system is
-//! with this many waiting, not how it copes with more. What was sent before the warm-up ended counts
-//! nowhere. One thread drives it all and shares the machine with the nodes.
+//! with this many waiting, not how it copes with more. What was sent before the warm-up ended
+//! counts nowhere. One thread drives it all and shares the machine with the nodes.
 
 use crate::driver::{Connection, Driver, Request, failed};
 use hdrhistogram::Histogram;

@@ -1,8 +1,8 @@
 //! `quorate-bench`: drives three real nodes on this machine and says what it measured, and where.
 //!
-//! Nodes are release builds with every sync on. Each part measures and returns a table; `report` puts
-//! the tables beside the facts without which they mean nothing. What a system speaks is the work of a
-//! [`driver::Driver`]; everything else is the same for all systems.
+//! Nodes are release builds with every sync on. Each part measures and returns a table; `report`
+//! puts the tables beside the facts without which they mean nothing. What a system speaks is the
+//! work of a [`driver::Driver`]; everything else is the same for all systems.
 
 mod driver;
 mod failover;

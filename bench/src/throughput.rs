@@ -1,8 +1,8 @@
 //! Commits and reads per second, and how long each took, at several loads.
 //!
 //! Rounds are interleaved (each round visits every point once, on a cluster of its own), so that a
-//! machine that is slow for a while is slow for all points. A point's figures are the medians of the
-//! rounds; the spread says how much to believe them.
+//! machine that is slow for a while is slow for all points. A point's figures are the medians of
+//! the rounds; the spread says how much to believe them.
 
 use crate::forward::Forward;
 use crate::http::Http;

@@ -2,7 +2,8 @@
 //!
 //! Each rule lives in a file of its own, takes files as values and returns [`Finding`]s, so that
 //! its tests can feed it a bad file. `tests/tidy.rs` runs [`tidy`] on the real tree as a part of
-//! `cargo test --workspace`; `cargo xtask tidy` prints the same. Rules never change a file; `cargo xtask wrap` does.
+//! `cargo test --workspace`; `cargo xtask tidy` prints the same. Rules never change a file;
+//! `cargo xtask wrap` does.
 
 pub mod arrows;
 pub mod citations;

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy` prints what breaks the rules of the repository, one line each; `cargo xtask wrap`
-//! mends what it can: comments that are too wide.
+//! `cargo xtask tidy` prints what breaks the rules of the repository, one line each;
+//! `cargo xtask wrap` mends what it can: comments that are too wide.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Breaks comments that are too wide anew, which rustfmt does not do.
 //!
-//! Works on paragraphs: one that fits is left as it is. Tables, code blocks, headings and lists keep
-//! their lines; `code` in backticks is not broken. Never touches anything but comments.
+//! Works on paragraphs: one that fits is left as it is. Tables, code blocks, headings and lists
+//! keep their lines; `code` in backticks is not broken. Never touches anything but comments.
 
 use crate::shape::WIDTH;
 

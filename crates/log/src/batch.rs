@@ -1,9 +1,10 @@
 //! Kafka's record batch, format 2: its header, and the walk over the batches in a run of bytes.
 //!
 //! [`Batches`] yields a batch only after its length, format, counts and checksum were right, so
-//! bytes from a peer or a disk become batches here and nowhere else. Nothing here panics on them, and
-//! only compressed records are copied, bounded, while they inflate. The checksum covers all but base offset, length, epoch and format: whoever stores
-//! batches checks that offsets join and epochs do not fall. Records are in [`crate::RecordView`].
+//! bytes from a peer or a disk become batches here and nowhere else. Nothing here panics on them,
+//! and only compressed records are copied, bounded, while they inflate. The checksum covers all but
+//! base offset, length, epoch and format: whoever stores batches checks that offsets join and
+//! epochs do not fall. Records are in [`crate::RecordView`].
 
 use crate::codec::Codec;
 use bytes::{Buf, Bytes};

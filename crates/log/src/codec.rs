@@ -1,8 +1,9 @@
 //! Inflates the records of a compressed batch: gzip, snappy, lz4 and zstd, as Kafka frames them.
 //!
 //! Only read: this log never writes a compressed batch, but one that Kafka wrote must be legible.
-//! What comes in may be hostile, so a batch never becomes more than [`INFLATED_MAX_BYTES`], no size that
-//! the input merely announces is allocated beyond that, and bytes after the last frame are an error.
+//! What comes in may be hostile, so a batch never becomes more than [`INFLATED_MAX_BYTES`], no size
+//! that the input merely announces is allocated beyond that, and bytes after the last frame are an
+//! error.
 
 use crate::batch::Fault;
 use std::io::{self, Read};

@@ -1,9 +1,9 @@
 //! `quorum-state`: which epoch this replica has seen, who leads it, whom it voted for.
 //!
 //! Written before anything that rests on it leaves the node [P9] [P43]. Version 0 is Kafka's form
-//! for static voters, version 1 that for voters in the log (kraft.version 1); both are written and read. A missing file is a replica that has seen
-//! nothing; a file that cannot be read is an error and never a fresh start, because a replica that
-//! forgets its vote may vote twice.
+//! for static voters, version 1 that for voters in the log (kraft.version 1); both are written and
+//! read. A missing file is a replica that has seen nothing; a file that cannot be read is an error
+//! and never a fresh start, because a replica that forgets its vote may vote twice.
 
 use crate::error::BadText;
 use crate::json::Json;

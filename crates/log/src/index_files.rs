@@ -1,7 +1,7 @@
 //! The two index files of one segment, on a disk.
 //!
-//! Written after the batches are durable and never synced: a commit does not wait for them, and what
-//! a crash leaves of them recovery completes. See `index.rs` for what they hold.
+//! Written after the batches are durable and never synced: a commit does not wait for them, and
+//! what a crash leaves of them recovery completes. See `index.rs` for what they hold.
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, read_file};

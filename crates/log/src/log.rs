@@ -81,8 +81,8 @@ impl Log {
 
     /// Appends one or more whole batches that passed [`crate::Batches`], in offset order, the last
     /// one of `epoch`. They go into one segment; a new one begins if they would make the old one
-    /// larger than `segment_bytes`, or if the first of them is `segment_ms` later than the first one
-    /// there. Costs a step a batch, nothing a record.
+    /// larger than `segment_bytes`, or if the first of them is `segment_ms` later than the first
+    /// one there. Costs a step a batch, nothing a record.
     pub fn append(&mut self, base: Offset, end: Offset, epoch: Epoch, bytes: Bytes) -> Job {
         assert_eq!(base, self.end, "an append begins at the end of the log");
         assert!(end > base, "an append has a batch: {base}..{end}");

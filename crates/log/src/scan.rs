@@ -23,8 +23,8 @@ pub(crate) struct Scan {
     pub fault: Option<Fault>,
 }
 
-/// Scans the file of a segment, which is empty yet; notes its epochs in `epochs`, which knows those before,
-/// and shows each right batch and its place to `batch`.
+/// Scans the file of a segment, which is empty yet; notes its epochs in `epochs`, which knows those
+/// before, and shows each right batch and its place to `batch`.
 pub(crate) fn scan<D: Disk>(
     disk: &D,
     file: &D::File,

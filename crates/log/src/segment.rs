@@ -11,8 +11,9 @@ pub(crate) struct Segment {
     pub base: Offset,
     /// Bytes in the file; no less than that where it is not `exact`.
     pub size: u64,
-    /// Whether `size` is the file's and `latest` the segment's; not after a cut at a place that only
-    /// the disk knows. Such a segment takes no more batches, so that the indexes are always right.
+    /// Whether `size` is the file's and `latest` the segment's; not after a cut at a place that
+    /// only the disk knows. Such a segment takes no more batches, so that the indexes are always
+    /// right.
     pub exact: bool,
     /// The largest time of all batches.
     pub latest: TimeEntry,
@@ -80,8 +81,8 @@ impl Segment {
         }
     }
 
-    /// Forgets the batches from `end` on; `position` is where the first of them begins, if known, and
-    /// `latest` the largest time of those that stay.
+    /// Forgets the batches from `end` on; `position` is where the first of them begins, if known,
+    /// and `latest` the largest time of those that stay.
     pub fn truncate(&mut self, end: Offset, position: Option<u64>, latest: Option<TimeEntry>) {
         let keep = self.index.partition_point(|entry| entry.base < end);
         let bound = self.index.get(keep).map_or(self.size, |entry| entry.position);

@@ -1,5 +1,5 @@
-//! Compressed batches that Kafka's own classes (4.3.1) wrote: each file of `fixtures/compressed` holds
-//! the same four records, compressed in one of the four ways.
+//! Compressed batches that Kafka's own classes (4.3.1) wrote: each file of `fixtures/compressed`
+//! holds the same four records, compressed in one of the four ways.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

@@ -78,7 +78,8 @@ fn play(disk: &MemoryDisk, tail_bytes: u64, history: &[Step]) -> (Vec<State>, us
                 }
                 node.log.durable(node.log.end());
                 node.log.check();
-                // With nothing in memory the end of a segment that was cut stays unknown until a start.
+                // With nothing in memory the end of a segment that was cut stays unknown until a
+                // start.
                 if tail_bytes > 0 {
                     common::check_indexes(&disk.fork(), 100);
                 }

@@ -243,8 +243,8 @@ fn a_cut_within_a_batch_takes_the_whole_batch_if_memory_has_it() {
     assert_eq!(recovery.last().epoch, Epoch(3));
 }
 
-/// Found by the simulator: the second cut took the place of the batch in the segment that goes, byte 0,
-/// for a place in the segment that stays, and emptied that.
+/// Found by the simulator: the second cut took the place of the batch in the segment that goes,
+/// byte 0, for a place in the segment that stays, and emptied that.
 #[test]
 fn two_cuts_at_one_offset_keep_what_is_below_it() {
     let (mut node, _) = Node::open(formatted(), options(1 << 20, 1 << 20)).unwrap();

@@ -1,7 +1,7 @@
 //! From committed to applied: batches of the log become state of the machine, in slices.
 //!
-//! A long backlog must not starve the quorum, so one turn applies about [`SLICE_BYTES`]; the next turn
-//! goes on. Recent batches come from memory, older ones from the disk, read elsewhere.
+//! A long backlog must not starve the quorum, so one turn applies about [`SLICE_BYTES`]; the next
+//! turn goes on. Recent batches come from memory, older ones from the disk, read elsewhere.
 
 use crate::out::Out;
 use crate::replica::Replica;
@@ -19,8 +19,8 @@ pub(crate) struct Applied {
     pub upto: Offset,
     /// End of what it may take.
     pub commit: Offset,
-    /// What was committed when this node first heard of a high watermark after its start, by the leader's
-    /// count: it is ready once it has applied that.
+    /// What was committed when this node first heard of a high watermark after its start, by the
+    /// leader's count: it is ready once it has applied that.
     pub ready_at: Option<Offset>,
     /// A read from the disk is under way.
     reading: bool,
@@ -122,7 +122,8 @@ impl<M: Machine> Replica<M> {
                     timestamp_ms: batch.timestamp_ms(),
                     records: &records,
                 }),
-                // Only a directory that something else wrote can hold this: its own leader refuses it.
+                // Only a directory that something else wrote can hold this: its own leader refuses
+                // it.
                 Err(bad) => {
                     let why = format!(
                         "the log holds a record that cannot be read, {bad}; nothing after it can be applied here"

@@ -1,5 +1,5 @@
-//! What checkers may see of a replica: pictures and invariants, for the simulator and for tests. The
-//! server never calls these, and none changes anything.
+//! What checkers may see of a replica: pictures and invariants, for the simulator and for tests.
+//! The server never calls these, and none changes anything.
 
 use crate::replica::Replica;
 use quorate_base::Offset;

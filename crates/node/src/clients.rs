@@ -1,8 +1,8 @@
 //! Requests of clients on their way to a decision: what waits here, and how it ends.
 //!
-//! A request comes from this process or from a node that forwarded it. It waits until this node leads
-//! or knows who does; it ends with the machine's answer or with a [`Failure`]. It is never dropped in
-//! silence, and one that may have taken effect is never reported as not done.
+//! A request comes from this process or from a node that forwarded it. It waits until this node
+//! leads or knows who does; it ends with the machine's answer or with a [`Failure`]. It is never
+//! dropped in silence, and one that may have taken effect is never reported as not done.
 
 use crate::handle::Error;
 use crate::inbound::Place;

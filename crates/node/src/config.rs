@@ -29,7 +29,8 @@ pub struct Voter {
 pub struct Config {
     /// `node.id`; `None` for an observer without one.
     pub id: Option<ReplicaId>,
-    /// `log.dirs` (the metadata directory): holds `meta.properties`, `.lock` and the partition's folder.
+    /// `log.dirs` (the metadata directory): holds `meta.properties`, `.lock` and the partition's
+    /// folder.
     pub directory: PathBuf,
     /// `controller.quorum.voters`.
     pub voters: Vec<Voter>,
@@ -63,14 +64,16 @@ pub struct Config {
     pub segment_bytes: u64,
     /// `socket.request.max.bytes`: a longer frame closes its connection.
     pub request_max_bytes: u32,
-    /// `quorate.uncommitted.max.bytes`: at this many bytes proposed and not yet committed, client sockets wait.
+    /// `quorate.uncommitted.max.bytes`: at this many bytes proposed and not yet committed, client
+    /// sockets wait.
     pub uncommitted_max_bytes: u64,
     /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
     pub tail_max_bytes: u64,
 }
 
 impl Config {
-    /// Kafka's defaults, for a node whose data lies in `directory` and whose listener binds at `bind`.
+    /// Kafka's defaults, for a node whose data lies in `directory` and whose listener binds at
+    /// `bind`.
     pub fn new(
         id: Option<ReplicaId>,
         directory: PathBuf,

@@ -1,18 +1,20 @@
 //! Passing requests of this node's clients on to the leader, and exactly once.
 //!
 //! Writes without a stamp of their own get one of this node's session, so that a connection that
-//! breaks or a leader that changes is answered by sending the same write again: the machine applies it
-//! once. Only where the machine keeps no sessions, or the session itself is gone, does a lost answer
-//! become "outcome unknown". One request to the leader carries all that is ready this turn.
+//! breaks or a leader that changes is answered by sending the same write again: the machine applies
+//! it once. Only where the machine keeps no sessions, or the session itself is gone, does a lost
+//! answer become "outcome unknown". One request to the leader carries all that is ready this turn.
 
 use crate::clients::{Read, Write};
 use quorate_base::{Span, Time};
 use quorate_machine::{SessionId, Stamp};
 use std::collections::BTreeMap;
 
-/// How long the leader keeps this node's session without hearing of it. Longer than any request waits.
+/// How long the leader keeps this node's session without hearing of it. Longer than any request
+/// waits.
 pub(crate) const SESSION_TTL: Span = Span::ms(300_000);
-/// A session that has been idle for so long is not used again, so that none expires under a request.
+/// A session that has been idle for so long is not used again, so that none expires under a
+/// request.
 const SESSION_FRESH: Span = Span::ms(120_000);
 /// Writes in flight at once under one session.
 const SLOTS: u16 = 1_024;

@@ -26,7 +26,8 @@ pub enum Consistency {
 pub enum Error {
     /// No leader answered within the time given; the request had no effect.
     NoLeader,
-    /// The leader was lost, or time ran out, after the request was passed on: it may or may not take effect.
+    /// The leader was lost, or time ran out, after the request was passed on: it may or may not
+    /// take effect.
     OutcomeUnknown,
     /// The node or the queue is full; nothing was done.
     Overloaded,
@@ -107,8 +108,8 @@ impl<M: Machine> Handle<M> {
         (Handle { asks }, queue)
     }
 
-    /// Changes the state. Returns the machine's answer, which is committed or was judged on a committed
-    /// state; an error says whether the request may have taken effect all the same.
+    /// Changes the state. Returns the machine's answer, which is committed or was judged on a
+    /// committed state; an error says whether the request may have taken effect all the same.
     pub async fn write(&self, request: Request, patience: Span) -> Result<Answer, Error> {
         let (answer, decided) = oneshot::channel();
         self.ask(Ask::Write { request, patience, answer })?;

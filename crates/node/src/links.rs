@@ -2,8 +2,8 @@
 //! forwarded requests, so that a parked fetch never stands in the way of a vote.
 //!
 //! A link connects when something is to be sent, asks the peer once what it speaks, then sends in
-//! order and matches answers by correlation id. It never retries: every question ends as an answer or
-//! as a [`Loss`], and whoever asked decides.
+//! order and matches answers by correlation id. It never retries: every question ends as an answer
+//! or as a [`Loss`], and whoever asked decides.
 
 use crate::config::HostPort;
 use crate::out::{ConnId, ConnectError, LinkId, Out};
@@ -45,7 +45,8 @@ pub(crate) struct Encoded {
 
 /// Puts questions into bytes, for a peer that speaks this.
 pub(crate) trait Encode {
-    /// `speaks` is `None` only for [`Question::Hello`]. An error: the peer does not speak of such things.
+    /// `speaks` is `None` only for [`Question::Hello`]. An error: the peer does not speak of such
+    /// things.
     fn encode(
         &self,
         question: &Question,
@@ -294,7 +295,7 @@ impl Links {
         });
         news.extend(rest.into_iter().map(|question| News::Lost { question, how: Loss::Closed }));
         link.orphans.extend(probe);
-        // Connecting again tells a dead process (refused) from a broken connection [architecture 11].
+        // Connecting again tells a dead process (refused) from a broken connection [P50].
         if !link.orphans.is_empty() || !link.waiting.is_empty() {
             link.dial(id, out);
         }

@@ -1,9 +1,10 @@
-//! One replica as a value: the protocol, the log's plans and the machine, with the queues between them.
+//! One replica as a value: the protocol, the log's plans and the machine, with the queues between
+//! them.
 //!
-//! Bytes, connections and durable writes are reported to it; what it wants done comes out as [`Out`].
-//! It does no I/O, reads no clock and has no thread, so the server and the simulator drive the same
-//! code. All work happens in [`Replica::turn`], in one order:
-//! what became durable and what peers said, then the clients' requests as one batch, then answers.
+//! Bytes, connections and durable writes are reported to it; what it wants done comes out as
+//! [`Out`]. It does no I/O, reads no clock and has no thread, so the server and the simulator drive
+//! the same code. All work happens in [`Replica::turn`], in one order: what became durable and what
+//! peers said, then the clients' requests as one batch, then answers.
 
 mod answers;
 mod effects;
@@ -283,7 +284,8 @@ impl<M: Machine> Replica<M> {
         (self.machine.query(query), self.applied.upto)
     }
 
-    /// Whether more requests of this process are to be taken in; those that wait have enough bytes or number.
+    /// Whether more requests of this process are to be taken in; those that wait have enough bytes
+    /// or number.
     pub fn has_room(&self) -> bool {
         let (waiting, bytes) =
             (self.clients.writes.len() + self.clients.reads.len(), self.clients.writes.bytes());

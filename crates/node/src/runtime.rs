@@ -1,8 +1,9 @@
-//! The replica on real sockets, files and clocks: one event loop, one disk thread, a pool for reads.
+//! The replica on real sockets, files and clocks: one event loop, one disk thread, a pool for
+//! reads.
 //!
 //! The loop is a single task on a current-thread tokio runtime with the replica inline; connection
-//! tasks only read, cut frames and notify. The loop never waits for a disk. Nothing of the protocol is
-//! decided here: what arrives goes to [`Replica`], what it wants done is done.
+//! tasks only read, cut frames and notify. The loop never waits for a disk. Nothing of the protocol
+//! is decided here: what arrives goes to [`crate::Replica`], what it wants done is done.
 
 mod clock;
 mod disk_thread;

@@ -1,7 +1,8 @@
 //! From a configuration and a formatted directory to a replica: what start-up reads, and why it may
 //! refuse.
 //!
-//! Generic over the disk, so that the simulator's nodes start through the same code as the server's.
+//! Generic over the disk, so that the simulator's nodes start through the same code as the
+//! server's.
 
 use crate::config::Config;
 use crate::replica::{Replica, Settings};
@@ -135,7 +136,7 @@ fn open_quorum(
     for voter in &config.voters {
         let listener = config.listener.clone();
         let at = Endpoint { listener, host: voter.at.host.clone(), port: voter.at.port };
-        // Static voters are known by id alone [R2.1].
+        // Static voters are known by id alone [P2].
         voters.push((ReplicaKey::new(voter.id, None), Arc::from([at])));
     }
     voters.sort_by_key(|(key, _)| key.id);

@@ -14,7 +14,8 @@ pub struct Status {
     pub node: Option<u32>,
     /// `directory.id`.
     pub directory: String,
-    /// Kafka's name of the role: `leader`, `follower`, `candidate`, `prospective`, `unattached`, `resigned`, `observer`.
+    /// Kafka's name of the role: `leader`, `follower`, `candidate`, `prospective`, `unattached`,
+    /// `resigned`, `observer`.
     pub role: String,
     /// The newest epoch seen.
     pub epoch: u32,
@@ -32,8 +33,8 @@ pub struct Status {
     pub applied: u64,
     /// The machine's digest at `applied`, in hexadecimal.
     pub digest: String,
-    /// Whether this node serves: it knows a leader and a high watermark, and has applied what was committed
-    /// when it started.
+    /// Whether this node serves: it knows a leader and a high watermark, and has applied what was
+    /// committed when it started.
     pub ready: bool,
     /// Why it is not ready, in words.
     pub not_ready_because: Option<String>,

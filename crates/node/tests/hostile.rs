@@ -1,5 +1,5 @@
-//! Bytes from anyone who can connect: each is answered as Kafka answers it or the connection is closed,
-//! and the node goes on serving everybody else.
+//! Bytes from anyone who can connect: each is answered as Kafka answers it or the connection is
+//! closed, and the node goes on serving everybody else.
 
 #![allow(clippy::unwrap_used)]
 

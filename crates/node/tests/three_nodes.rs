@@ -1,5 +1,5 @@
-//! Three real nodes in this process: sockets, files, threads. They elect, take writes through any node,
-//! lose the leader, and go on.
+//! Three real nodes in this process: sockets, files, threads. They elect, take writes through any
+//! node, lose the leader, and go on.
 
 #![allow(clippy::unwrap_used)]
 

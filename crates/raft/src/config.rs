@@ -33,8 +33,8 @@ pub struct Config {
     pub fetch_max_wait: Span,
     /// How many bytes our fetches ask for.
     pub fetch_max_bytes: u32,
-    /// Fail-over on process death (rule P50): base delay before the first rank pre-votes; each later
-    /// rank waits one more.
+    /// Fail-over on process death (rule P50): base delay before the first rank pre-votes; each
+    /// later rank waits one more.
     pub death_stagger: Span,
 }
 

@@ -123,8 +123,8 @@ pub struct Fetch {
     pub max_wait: Span,
     /// How many bytes of records the answer may carry; at least one batch is sent.
     pub max_bytes: u32,
-    /// The last read round this replica received from this leader in this epoch; `None` from a
-    /// peer that does not know our tag, `Some(0)` from one that does and has received none (rule P47).
+    /// The last read round this replica received from this leader in this epoch; `None` from a peer
+    /// that does not know our tag, `Some(0)` from one that does and has received none (rule P47).
     pub round: Option<u64>,
 }
 

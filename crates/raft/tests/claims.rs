@@ -1,9 +1,10 @@
-//! Which behaviour of the quorum is proved where: every one of the fixed list below is claimed by a script
-//! (`# proves b012 ...` in its first lines) or by a test named for it (`..._b012`), or is said not to be the core's.
+//! Which behaviour of the quorum is proved where: every one of the fixed list below is claimed by a
+//! script (`# proves b012 ...` in its first lines) or by a test named for it (`..._b012`), or is
+//! said not to be the core's.
 //!
-//! The ids are those of the project's list of behaviours: 1-16 start-up, 18-34 state machine, 35-46 states, 48-55 voter
-//! sets, 56-81 elections, 82-96 begin and end of epochs, 98-122 fetch and replication, 123-134 leader and high
-//! watermark. Ids from 135 on may be claimed and need not be.
+//! The ids are those of the project's list of behaviours: 1-16 start-up, 18-34 state machine, 35-46
+//! states, 48-55 voter sets, 56-81 elections, 82-96 begin and end of epochs, 98-122 fetch and
+//! replication, 123-134 leader and high watermark. Ids from 135 on may be claimed and need not be.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // scripts are files
 

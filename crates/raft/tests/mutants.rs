@@ -1,6 +1,8 @@
-//! The test of the tests: each rule breaker of the core is caught by some script and by some random walk.
+//! The test of the tests: each rule breaker of the core is caught by some script and by some random
+//! walk.
 //!
-//! Only built with `RUSTFLAGS='--cfg mutants'` (and a target directory of its own). Prints who caught whom.
+//! Only built with `RUSTFLAGS='--cfg mutants'` (and a target directory of its own). Prints who
+//! caught whom.
 #![cfg(mutants)]
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // scripts are files

@@ -1,8 +1,8 @@
 //! The protocol as its scripts tell it: `tests/scripts/*.txt`, each one behaviour.
 //!
-//! A script is blocks of commands and, below `---`, the lines that they bring about. `UPDATE=1 cargo test`
-//! writes what comes out now; read it against the rules before you keep it, line by line: the scripts are
-//! the proof. How to write one: `tests/README.md`.
+//! A script is blocks of commands and, below `---`, the lines that they bring about.
+//! `UPDATE=1 cargo test` writes what comes out now; read it against the rules before you keep it,
+//! line by line: the scripts are the proof. How to write one: `tests/README.md`.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // scripts are files
 

@@ -1,5 +1,5 @@
-//! What a log holds, batch by batch, as told by the jobs that its replica gave to the disk. Kept by the
-//! world beside each node, so that checkers never have to trust the replica's own marks.
+//! What a log holds, batch by batch, as told by the jobs that its replica gave to the disk. Kept by
+//! the world beside each node, so that checkers never have to trust the replica's own marks.
 
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset};

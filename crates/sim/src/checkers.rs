@@ -1,5 +1,5 @@
-//! What must be true whatever happens: one idea a file. Each checker sees every turn of every node and
-//! says in words what it found, with the numbers.
+//! What must be true whatever happens: one idea a file. Each checker sees every turn of every node
+//! and says in words what it found, with the numbers.
 
 mod acknowledged_never_lost;
 mod committed_never_changes;

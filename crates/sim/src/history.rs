@@ -1,5 +1,5 @@
-//! What the clients saw: every operation with the times between which it must have taken effect, and
-//! what is known of its result.
+//! What the clients saw: every operation with the times between which it must have taken effect,
+//! and what is known of its result.
 
 use bytes::Bytes;
 use quorate_base::{Offset, Time};

@@ -1,9 +1,9 @@
-//! A world in one thread: real replicas with codec, log, protocol and machine, on simulated networks,
-//! disks and clocks, under faults.
+//! A world in one thread: real replicas with codec, log, protocol and machine, on simulated
+//! networks, disks and clocks, under faults.
 //!
-//! A seed gives a [`Plan`], a plan gives exactly one run, and [`run`] says what it met and which checker
-//! objected. Nothing here reads a clock or has a thread. docs/TESTING.md tells how to use it and how to
-//! read a trace.
+//! A seed gives a [`Plan`], a plan gives exactly one run, and [`run`] says what it met and which
+//! checker objected. Nothing here reads a clock or has a thread. docs/TESTING.md tells how to use
+//! it and how to read a trace.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

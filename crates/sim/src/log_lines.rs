@@ -1,5 +1,5 @@
-//! The log lines of the nodes, caught where they are written. They become lines of the trace, and one
-//! that calls for a human is a failure: in this world nobody configured anything wrong.
+//! The log lines of the nodes, caught where they are written. They become lines of the trace, and
+//! one that calls for a human is a failure: in this world nobody configured anything wrong.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};

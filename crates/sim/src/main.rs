@@ -1,7 +1,7 @@
 //! `sim`: runs seeds and plans of the simulated world, and shows what happened.
 //!
-//! A run that fails prints who objected, one line that replays it, and where its plan is. Everything it
-//! does is a function of its arguments.
+//! A run that fails prints who objected, one line that replays it, and where its plan is.
+//! Everything it does is a function of its arguments.
 
 #![allow(clippy::print_stderr, reason = "a command talks to its terminal")]
 

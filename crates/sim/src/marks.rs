@@ -1,5 +1,5 @@
-//! How often a run met what it is there to meet. A sweep in which some mark stays at zero tests less
-//! than it claims, and fails.
+//! How often a run met what it is there to meet. A sweep in which some mark stays at zero tests
+//! less than it claims, and fails.
 
 use std::collections::BTreeMap;
 

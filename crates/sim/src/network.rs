@@ -1,9 +1,9 @@
-//! Connections between nodes as TCP gives them: ordered frames each way, delayed but never lost while
-//! the connection lives; and the ways in which it does not live.
+//! Connections between nodes as TCP gives them: ordered frames each way, delayed but never lost
+//! while the connection lives; and the ways in which it does not live.
 //!
-//! A cut holds back what is sent, as retransmission would. A killed process closes its connections; a
-//! machine without power says nothing, and what is sent to it later meets a reset. Knows nothing of
-//! what the frames say.
+//! A cut holds back what is sent, as retransmission would. A killed process closes its connections;
+//! a machine without power says nothing, and what is sent to it later meets a reset. Knows nothing
+//! of what the frames say.
 
 use crate::options::Options;
 use crate::queue::Queue;

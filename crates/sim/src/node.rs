@@ -1,6 +1,6 @@
-//! One node of the world: its disk, its clock, and while it is up its replica and the work its disk has
-//! still to do. Starts through the same code as the server; what the server has threads for happens
-//! here when the world says so.
+//! One node of the world: its disk, its clock, and while it is up its replica and the work its disk
+//! has still to do. Starts through the same code as the server; what the server has threads for
+//! happens here when the world says so.
 
 use crate::options::Options;
 use quorate_base::{ReplicaId, Rng, Span, Time, Uuid};
@@ -192,8 +192,8 @@ impl Node {
         Ok(())
     }
 
-    /// The process dies, and with `power` all that was not synced may go. The work that the disk was at
-    /// is cut short anywhere.
+    /// The process dies, and with `power` all that was not synced may go. The work that the disk
+    /// was at is cut short anywhere.
     pub fn die(&mut self, power: bool) {
         let Some(mut running) = self.running.take() else { return };
         let mut jobs: Vec<Job> = running.working.drain(..).map(|(_, job)| job).collect();

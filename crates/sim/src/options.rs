@@ -1,7 +1,7 @@
 //! The numbers of one world: how many nodes, how slow everything is, which limits are set.
 //!
-//! Every number has a name in the plan's text, so that a plan says all there is to a run. Drawn from a
-//! seed they differ wildly, because a fault shows where two unusual numbers meet.
+//! Every number has a name in the plan's text, so that a plan says all there is to a run. Drawn
+//! from a seed they differ wildly, because a fault shows where two unusual numbers meet.
 
 use quorate_base::Rng;
 
@@ -76,8 +76,8 @@ options! {
 }
 
 impl Default for Options {
-    /// Three voters on a good network with good disks, and timeouts a fifth of Kafka's, so that a short
-    /// run sees several elections.
+    /// Three voters on a good network with good disks, and timeouts a fifth of Kafka's, so that a
+    /// short run sees several elections.
     fn default() -> Options {
         Options {
             voters: 3,

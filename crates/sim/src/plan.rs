@@ -1,5 +1,5 @@
-//! A run as a value: the world's numbers, and what happens when. One seed gives one plan; a plan has a
-//! text, one line a step, that a person can read, cut down and run again.
+//! A run as a value: the world's numbers, and what happens when. One seed gives one plan; a plan
+//! has a text, one line a step, that a person can read, cut down and run again.
 //!
 //! Nothing in a plan depends on how the run goes: a step that finds its node down is a step without
 //! effect. So any subset of the lines is a plan too, which is what makes shrinking possible.
@@ -151,7 +151,8 @@ impl Plan {
         Plan { seed, options, steps }
     }
 
-    /// Reads what [`fmt::Display`] writes. Empty lines and lines that begin with `#` are passed over.
+    /// Reads what [`fmt::Display`] writes. Empty lines and lines that begin with `#` are passed
+    /// over.
     pub fn parse(text: &str) -> Result<Plan, BadPlan> {
         let mut plan = Plan { seed: 0, options: Options::default(), steps: Vec::new() };
         for (index, line) in text.lines().enumerate() {

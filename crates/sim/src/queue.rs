@@ -1,5 +1,5 @@
-//! What will happen, by time. Events of one time happen in the order in which they were planned, so a
-//! run never depends on anything but its plan.
+//! What will happen, by time. Events of one time happen in the order in which they were planned, so
+//! a run never depends on anything but its plan.
 
 use quorate_base::Time;
 use std::collections::BTreeMap;

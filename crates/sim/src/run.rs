@@ -1,5 +1,5 @@
-//! One run of one plan, from a new world to an outcome. A panic inside of the world, an assertion of the
-//! protocol or the log, is a failure like any other.
+//! One run of one plan, from a new world to an outcome. A panic inside of the world, an assertion
+//! of the protocol or the log, is a failure like any other.
 
 use crate::checkers::Failure;
 use crate::log_lines::LogLines;

@@ -1,7 +1,8 @@
 //! What happened, one line an event, and a hash of all of it that tells two runs apart.
 //!
-//! Columns: time, node, role, epoch, `start/high watermark/durable/end`, what. Lines cost more than the
-//! run itself, so they are made only when someone wants to read them; the hash never depends on that.
+//! Columns: time, node, role, epoch, `start/high watermark/durable/end`, what. Lines cost more than
+//! the run itself, so they are made only when someone wants to read them; the hash never depends on
+//! that.
 
 use crate::book::Book;
 use quorate_base::Time;

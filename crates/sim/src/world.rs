@@ -1,9 +1,9 @@
 //! The world: nodes, network, disks, clients and time, moved on by one event after the other.
 //!
-//! It drives each replica as the server does (report what happened, one turn, carry out what it wants)
-//! and looks at it after every turn. First come the faults of the plan; then everything is healed, and
-//! within a given time the quorum must agree, serve, and hold all that it acknowledged. Owns no rule of
-//! the protocol and no judgement: those are the replica's and the checkers'.
+//! It drives each replica as the server does (report what happened, one turn, carry out what it
+//! wants) and looks at it after every turn. First come the faults of the plan; then everything is
+//! healed, and within a given time the quorum must agree, serve, and hold all that it acknowledged.
+//! Owns no rule of the protocol and no judgement: those are the replica's and the checkers'.
 
 use crate::book::Book;
 use crate::checkers::{

@@ -1,5 +1,6 @@
-//! The coder that makes messages up, for tests and fuzzing. It names no field, but for the two whose
-//! numbers come from a closed list: whatever a walk visits is drawn, also in messages that come later.
+//! The coder that makes messages up, for tests and fuzzing. It names no field, but for the two
+//! whose numbers come from a closed list: whatever a walk visits is drawn, also in messages that
+//! come later.
 //!
 //! Equal generators give equal messages. Nothing outside of tests and their tools calls this.
 

@@ -1,8 +1,8 @@
 //! Seeded fuzzing of everything that reads bytes from outside.
 //!
-//! A [`Target`] makes inputs, most of them valid ones that were damaged, and judges what the code under
-//! test does with one. [`run()`] goes through many. Equal seeds give equal inputs, and an input can be
-//! replayed from its file alone. To add a target: one entry in [`TARGETS`].
+//! A [`Target`] makes inputs, most of them valid ones that were damaged, and judges what the code
+//! under test does with one. [`run()`] goes through many. Equal seeds give equal inputs, and an
+//! input can be replayed from its file alone. To add a target: one entry in [`TARGETS`].
 
 mod damage;
 mod log;

@@ -1,4 +1,5 @@
-//! `quorate-fuzz`: many inputs into every decoder, with what is needed to replay the one that fails.
+//! `quorate-fuzz`: many inputs into every decoder, with what is needed to replay the one that
+//! fails.
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,8 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Feed damaged and made-up bytes to everything that reads bytes from outside
 ///
-/// Each target is a reader and what must hold of it: no panic, no hang, no more memory than the input's
-/// size allows. Equal seeds give equal inputs. Exit code 1 if an input fails; it is kept in a file.
+/// Each target is a reader and what must hold of it: no panic, no hang, no more memory than the
+/// input's size allows. Equal seeds give equal inputs. Exit code 1 if an input fails; it is kept in
+/// a file.
 #[derive(Parser)]
 struct Args {
     /// A target, the beginning of some targets' names, or `all`

@@ -1,9 +1,9 @@
-//! A whole replica among hostile peers: what others ask on connections they made, and what they answer
-//! on connections we made.
+//! A whole replica among hostile peers: what others ask on connections they made, and what they
+//! answer on connections we made.
 //!
-//! An input is a list of events; see [`Event`]. Numbers in the messages are small, so that offsets and
-//! epochs often fit, and an answer may be aimed: its records then begin where the replica asked. The
-//! disk is fast and never fails.
+//! An input is a list of events; see [`Event`]. Numbers in the messages are small, so that offsets
+//! and epochs often fit, and an answer may be aimed: its records then begin where the replica
+//! asked. The disk is fast and never fails.
 
 use crate::damage::{damage, noise};
 use crate::log::batch;

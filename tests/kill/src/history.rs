@@ -1,7 +1,7 @@
 //! What the clients were told: every call with its times, its node and its outcome.
 //!
-//! A call that is known to have done nothing (no connection, "no leader") is not part of the history:
-//! should it have had an effect after all, then a value shows up that nobody wrote.
+//! A call that is known to have done nothing (no connection, "no leader") is not part of the
+//! history: should it have had an effect after all, then a value shows up that nobody wrote.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! What must be true of a whole run, whatever was killed when.
 //!
-//! Four judges: each key's history is linearizable; the last acknowledged write of each key is still
-//! there; one version stands for one value; and a read shows exactly the state whose number it names,
-//! local reads of lagging nodes included. Each failure shows the calls that prove it.
+//! Four judges: each key's history is linearizable; the last acknowledged write of each key is
+//! still there; one version stands for one value; and a read shows exactly the state whose number
+//! it names, local reads of lagging nodes included. Each failure shows the calls that prove it.
 
 use crate::history::{Ask, Call, Told};
 use crate::linear::{Timed, Verdict, check, shortest};
@@ -16,8 +16,8 @@ const SHORTENING_STEPS: usize = 200_000;
 /// Calls shown of a history that cannot be explained.
 const SHOWN: usize = 40;
 
-/// Judges everything; each string is one failure in words. `local` are reads of one node's own state,
-/// which may be old.
+/// Judges everything; each string is one failure in words. `local` are reads of one node's own
+/// state, which may be old.
 pub fn judge(calls: &[Call], local: &[Call]) -> Vec<String> {
     let mut keys: BTreeMap<u32, (Vec<&Call>, Vec<&Call>)> = BTreeMap::new();
     for call in calls {

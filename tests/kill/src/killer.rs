@@ -1,7 +1,8 @@
 //! Who dies when: one node, two, all; under load, or again while they start.
 //!
-//! Paced by what the clients get done, so that a slow machine sees the same kills later. Watches on the
-//! way that nobody dies by itself and that equal states have equal digests, across nodes and lives.
+//! Paced by what the clients get done, so that a slow machine sees the same kills later. Watches on
+//! the way that nobody dies by itself and that equal states have equal digests, across nodes and
+//! lives.
 
 use crate::workload::Shared;
 use quorate_base::Rng;

@@ -3,8 +3,8 @@
 //!
 //! Knows nothing of stores: a [`Model`] says what a call does to a state. A call that was never
 //! answered may take its place anywhere after it began, or nowhere. Two reductions keep the search
-//! short and lose nothing: a call that only looks takes its place as soon as it can, and an unanswered
-//! call takes none where it would change nothing.
+//! short and lose nothing: a call that only looks takes its place as soon as it can, and an
+//! unanswered call takes none where it would change nothing.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
@@ -19,8 +19,8 @@ pub trait Model {
     /// The state after the call, or `None` if the answer is impossible in this state.
     fn after(&self, state: &Self::State, call: &Self::Call) -> Option<Self::State>;
 
-    /// Which calls are tried first, smaller ones before: decides how long the search takes, not what it
-    /// finds.
+    /// Which calls are tried first, smaller ones before: decides how long the search takes, not
+    /// what it finds.
     fn rank(&self, call: &Self::Call) -> u64;
 
     /// Whether the call only looks: without it, a history stays as explicable as it was.
@@ -201,8 +201,8 @@ pub fn check<M: Model>(
 /// A history without an order, and the state in which the best attempt at one was stuck.
 pub type Inexplicable<M> = (Vec<Timed<<M as Model>::Call>>, <M as Model>::State);
 
-/// The shortest beginning of a history that cannot be explained, without the looks that do not matter
-/// for that; `None` if the search does not find one.
+/// The shortest beginning of a history that cannot be explained, without the looks that do not
+/// matter for that; `None` if the search does not find one.
 pub fn shortest<M: Model>(
     model: &M,
     initial: &M::State,

@@ -11,8 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Kill nodes of a running quorum at random, and judge what its clients were told
 ///
-/// Three processes on loopback, clients that record every call, kill -9 and restarts. Exit code 1 if a
-/// write was lost or any answer cannot be explained; the directories are then kept.
+/// Three processes on loopback, clients that record every call, kill -9 and restarts. Exit code 1
+/// if a write was lost or any answer cannot be explained; the directories are then kept.
 #[derive(Parser)]
 struct Args {
     /// How many processes to kill

@@ -1,7 +1,7 @@
 //! One key of the store as a [`Model`]: a value with a version, and versions only rise.
 //!
-//! A put that was never answered has a version that nobody was told; whoever is told of it later binds
-//! it. Values are unique, so the same put done twice shows: it would have two versions.
+//! A put that was never answered has a version that nobody was told; whoever is told of it later
+//! binds it. Values are unique, so the same put done twice shows: it would have two versions.
 
 use crate::history::{Ask, Call, Condition, Told};
 use crate::judge::value_told;

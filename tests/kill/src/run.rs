@@ -33,7 +33,8 @@ pub struct Options {
     pub clients: u32,
     /// How many keys they share at a time.
     pub keys: u32,
-    /// Breaks the promise on purpose: all nodes die at once and lose their data. The judges must say so.
+    /// Breaks the promise on purpose: all nodes die at once and lose their data. The judges must
+    /// say so.
     pub amnesia: bool,
 }
 

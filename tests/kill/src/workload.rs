@@ -1,9 +1,9 @@
 //! One client: asks random nodes, one call at a time, and writes down what it was told.
 //!
-//! An answer goes into the record as the protocol means it: 503 and a refused connection did nothing,
-//! 504 and a broken connection may have done something. A call with a session's stamp is sent again,
-//! to any node, until its outcome is known; all its attempts are one call. What no node should ever
-//! answer is an anomaly, and a failure of the run.
+//! An answer goes into the record as the protocol means it: 503 and a refused connection did
+//! nothing, 504 and a broken connection may have done something. A call with a session's stamp is
+//! sent again, to any node, until its outcome is known; all its attempts are one call. What no node
+//! should ever answer is an anomaly, and a failure of the run.
 
 use crate::history::{Ask, Call, Condition, Told};
 use quorate_base::Rng;
@@ -21,7 +21,8 @@ const ATTEMPTS: usize = 12;
 /// A value is padded to a random length below this: then the log fills segment after segment, and a
 /// node that was away has to be served from files.
 const VALUE_BYTES_MAX: u64 = 12_000;
-/// The pause between two calls of a client is random and below this: the point is the kills, not load.
+/// The pause between two calls of a client is random and below this: the point is the kills, not
+/// load.
 const PAUSE_US_MAX: u64 = 6_000;
 
 /// What all clients and the killer share.

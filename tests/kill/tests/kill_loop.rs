@@ -1,5 +1,5 @@
-//! The kill loop in short: what CI runs of it. `cargo run -p quorate-kill -- --kills 200` is the long
-//! form.
+//! The kill loop in short: what CI runs of it. `cargo run -p quorate-kill -- --kills 200` is the
+//! long form.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,8 +1,8 @@
 //! Where the binary `quorate` is: built on the spot, so that no test ever runs yesterday's.
 //!
-//! `CARGO_BIN_EXE_quorate` exists only in tests of the package that has the binary, and cargo does not
-//! build binaries of other packages for a test; so cargo is asked, which costs a blink when there is
-//! nothing to do. `QUORATE_BIN` names another binary to use instead.
+//! `CARGO_BIN_EXE_quorate` exists only in tests of the package that has the binary, and cargo does
+//! not build binaries of other packages for a test; so cargo is asked, which costs a blink when
+//! there is nothing to do. `QUORATE_BIN` names another binary to use instead.
 
 use crate::Error;
 use std::path::PathBuf;

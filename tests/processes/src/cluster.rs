@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Ports are taken from here up: below the range that systems give to outgoing connections, so that a
-/// node finds its port free when it comes back.
+/// Ports are taken from here up: below the range that systems give to outgoing connections, so that
+/// a node finds its port free when it comes back.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 20_000;
 const STATUS_PATIENCE: Duration = Duration::from_millis(1_000);
@@ -97,8 +97,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Formats nodes `1..=size` under `root`, which must not exist; starts none. `settings` are lines of
-    /// a property file that all nodes get.
+    /// Formats nodes `1..=size` under `root`, which must not exist; starts none. `settings` are
+    /// lines of a property file that all nodes get.
     pub fn format(
         binary: &Path,
         root: &Path,
@@ -286,8 +286,8 @@ fn make_directory(path: &Path) -> Result<(), Error> {
 static NEXT_PORT: LazyLock<AtomicU32> =
     LazyLock::new(|| AtomicU32::new(std::process::id().wrapping_mul(97)));
 
-/// Addresses on loopback that nobody listens at. None comes twice in a process, since clusters that are
-/// formatted at the same time start their nodes later; two processes begin at different ports.
+/// Addresses on loopback that nobody listens at. None comes twice in a process, since clusters that
+/// are formatted at the same time start their nodes later; two processes begin at different ports.
 fn free_ports() -> impl Iterator<Item = SocketAddr> {
     (0..PORTS).filter_map(|_| {
         let step = NEXT_PORT.fetch_add(1, Ordering::Relaxed) % u32::from(PORTS);

@@ -1,8 +1,9 @@
 //! A small HTTP/1.1 client: one connection, one request at a time, and the truth about failures.
 //!
-//! Its point is [`Silence`]: whether a request that was not answered can have had an effect. It never
-//! sends anything twice. The codec is apart from the socket, so that asynchronous callers share it;
-//! it reads what nodes of Quorate answer and nothing more (no chunks, no continuation lines).
+//! Its point is [`Silence`]: whether a request that was not answered can have had an effect. It
+//! never sends anything twice. The codec is apart from the socket, so that asynchronous callers
+//! share it; it reads what nodes of Quorate answer and nothing more (no chunks, no continuation
+//! lines).
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;

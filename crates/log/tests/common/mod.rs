@@ -104,8 +104,8 @@ impl<D: Disk> Node<D> {
     }
 }
 
-/// A directory that Kafka 4.3.1 wrote, such as `static/c1`, on a disk in memory. Without the texts of
-/// Kafka's dump tool.
+/// A directory that Kafka 4.3.1 wrote, such as `static/c1`, on a disk in memory. Without the texts
+/// of Kafka's dump tool.
 pub fn kafka(name: &str) -> MemoryDisk {
     let root = PathBuf::from(format!("{}/tests/fixtures/kafka-4.3.1", env!("CARGO_MANIFEST_DIR")));
     let disk = MemoryDisk::default();
@@ -129,9 +129,9 @@ pub fn files_below(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What the index files of a segment must hold, by Kafka's rule: an entry for a batch that begins more
-/// than `interval` bytes after the one before that has one; times only where they grow, and, once the
-/// segment is closed, the last one.
+/// What the index files of a segment must hold, by Kafka's rule: an entry for a batch that begins
+/// more than `interval` bytes after the one before that has one; times only where they grow, and,
+/// once the segment is closed, the last one.
 pub fn indexes(base: u64, log: &[u8], interval: u64, closed: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut offsets, mut times) = (Vec::new(), Vec::new());
     let (mut before, mut position) = (0, 0);

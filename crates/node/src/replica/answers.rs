@@ -1,4 +1,5 @@
-//! What became of our own questions: each ends as an answer or as a loss, and goes to whoever asked.
+//! What became of our own questions: each ends as an answer or as a loss, and goes to whoever
+//! asked.
 
 use super::Replica;
 use crate::links::{Class, News, Peer, Question};

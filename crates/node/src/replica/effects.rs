@@ -1,5 +1,5 @@
-//! What the protocol wants done, in its order: writes become plans for the disk, questions go to links,
-//! answers to those who asked.
+//! What the protocol wants done, in its order: writes become plans for the disk, questions go to
+//! links, answers to those who asked.
 
 use super::{CHANGES, Replica, Serve};
 use crate::links::{Class, News, Peer, Question};

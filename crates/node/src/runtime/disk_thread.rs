@@ -1,7 +1,7 @@
 //! The thread that writes and syncs the log: all jobs that are queued at once, then one report.
 //!
-//! Group commit is nothing more than that: while a sync runs, the next jobs gather. A failed write or
-//! sync ends the node; it is never tried again.
+//! Group commit is nothing more than that: while a sync runs, the next jobs gather. A failed write
+//! or sync ends the node; it is never tried again.
 
 use super::inbox::{Event, Inbox};
 use quorate_log::{Disk, Job, Store};

@@ -124,8 +124,8 @@ impl<M: Machine> Node<M> {
         self.address
     }
 
-    /// Runs until a shutdown is complete or the node cannot go on. Needs a current-thread runtime with
-    /// I/O and time, and has it to itself but for light tasks.
+    /// Runs until a shutdown is complete or the node cannot go on. Needs a current-thread runtime
+    /// with I/O and time, and has it to itself but for light tasks.
     pub async fn run(mut self) -> Result<(), Fatal> {
         let mut events = Vec::new();
         let mut out = Vec::new();
@@ -271,7 +271,7 @@ impl<M: Machine> Node<M> {
         client
     }
 
-    /// Frames first, so that followers copy while the disk works [architecture 12].
+    /// Frames first, so that followers copy while the disk works (docs/decisions/0004).
     fn carry_out(&mut self, out: &mut Vec<Out<M::Reply>>) -> Result<(), Fatal> {
         let mut jobs = Vec::new();
         for out in out.drain(..) {
@@ -345,7 +345,8 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// An answer holds at most what we asked for, or one batch that is larger; Kafka's largest is 8 MiB.
+/// An answer holds at most what we asked for, or one batch that is larger; Kafka's largest is 8
+/// MiB.
 fn response_limit(config: &Config) -> usize {
     (config.fetch_max_bytes as usize).max(8 << 20) * 2
 }

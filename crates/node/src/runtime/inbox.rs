@@ -1,8 +1,8 @@
-//! What happened since the loop last looked: filled by connection tasks, timers and threads, emptied
-//! whole, once a turn.
+//! What happened since the loop last looked: filled by connection tasks, timers and threads,
+//! emptied whole, once a turn.
 //!
-//! Bounded by its writers: a connection puts in what one read gave it and reads again only after the
-//! loop has run, a caller waits for room in its own queue, the disk thread reports one number.
+//! Bounded by its writers: a connection puts in what one read gave it and reads again only after
+//! the loop has run, a caller waits for room in its own queue, the disk thread reports one number.
 
 use crate::out::{ConnId, ConnectError, LinkId, ReadId};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Sockets: a task per connection that reads and cuts frames, and a writer that never waits.
 //!
-//! A connection's memory is bounded: one read at a time, a frame's bytes as they arrive and never as
-//! announced, and on the way out a limit after which a reader that is too slow is cut off.
+//! A connection's memory is bounded: one read at a time, a frame's bytes as they arrive and never
+//! as announced, and on the way out a limit after which a reader that is too slow is cut off.
 
 use super::inbox::{Event, Inbox};
 use crate::config::HostPort;
@@ -58,7 +58,8 @@ impl Connection {
         limit: usize,
         inbox: &Inbox,
     ) -> Connection {
-        // Without it the kernel holds small answers back. A socket that refuses is as good as closed.
+        // Without it the kernel holds small answers back. A socket that refuses is as good as
+        // closed.
         let _ = stream.set_nodelay(true);
         let (read, write) = stream.into_split();
         let (paused, pause) = watch::channel(false);

@@ -38,7 +38,8 @@ pub(crate) enum Passed {
     ReadOffset,
 }
 
-/// What the leader says of them: a result for each, or none where the request was refused as a whole.
+/// What the leader says of them: a result for each, or none where the request was refused as a
+/// whole.
 #[derive(Debug)]
 pub(crate) struct ForwardAnswer {
     pub results: Vec<Settled>,

@@ -1,4 +1,5 @@
-//! Requests of peers into the protocol's words, and its answers into the version that was asked for.
+//! Requests of peers into the protocol's words, and its answers into the version that was asked
+//! for.
 
 use super::{Names, PARTITION, error_code, key, replica, wire_id};
 use crate::replica::Asked;

@@ -1,4 +1,5 @@
-//! Our questions in the newest version that the peer speaks, and its answers in the protocol's words.
+//! Our questions in the newest version that the peer speaks, and its answers in the protocol's
+//! words.
 
 use super::{Names, PARTITION, endpoints, error_kind, replica, wire_directory, wire_id};
 use crate::fetched::FetchedRecords;
@@ -181,7 +182,8 @@ fn leader_endpoints(endpoints: &[raft::Endpoint]) -> Vec<wire::LeaderEndpoint> {
 pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, String> {
     let response: wire::ApiVersionsResponse =
         response.decode(version).map_err(|error| error.to_string())?;
-    // An older peer names the versions of ApiVersions that it speaks, and the rest is asked in version 0.
+    // An older peer names the versions of ApiVersions that it speaks, and the rest is asked in
+    // version 0.
     let understood =
         [ErrorCode::None, ErrorCode::UnsupportedVersion].contains(&response.error_code);
     if !understood {
@@ -199,8 +201,8 @@ pub(crate) fn features(speaks: &Speaks) -> Features {
     }
 }
 
-/// An answer to a question of the protocol; for a fetch also its records. An error is for the log: the
-/// connection is of no further use.
+/// An answer to a question of the protocol; for a fetch also its records. An error is for the log:
+/// the connection is of no further use.
 pub(crate) fn answer(
     response: ResponseFrame,
     version: i16,

@@ -1,7 +1,7 @@
 //! What must hold between replicas and between a replica and its disk, whatever happens.
 //!
-//! Each law is stated over what nodes showed and what their disks hold, never over a core's own books: a core
-//! that lies to itself is caught here.
+//! Each law is stated over what nodes showed and what their disks hold, never over a core's own
+//! books: a core that lies to itself is caught here.
 
 use super::node::{Node, Picture, Record};
 use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey};

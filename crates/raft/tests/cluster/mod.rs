@@ -1,9 +1,10 @@
-//! A quorum in memory, as its scripts and the random walk drive it: real cores, and around them logs of marks,
-//! disks that can be held, a network that delivers when told to, and clocks that move when told to.
+//! A quorum in memory, as its scripts and the random walk drive it: real cores, and around them
+//! logs of marks, disks that can be held, a network that delivers when told to, and clocks that
+//! move when told to.
 //!
-//! Nothing happens by itself and nothing is random. After every step each core checks itself and `laws.rs`
-//! checks what takes more than one replica, or a disk, to see. It must never hold the cores' hands: what a core
-//! emits is carried out as it is.
+//! Nothing happens by itself and nothing is random. After every step each core checks itself and
+//! `laws.rs` checks what takes more than one replica, or a disk, to see. It must never hold the
+//! cores' hands: what a core emits is carried out as it is.
 
 #![allow(dead_code)] // each test file uses its part
 
@@ -270,7 +271,7 @@ impl Cluster {
         quorum.check();
         let after = self.picture(id);
         if before.entered() != after.entered() {
-            // Every change of role forgets the questions before it [R2.6].
+            // Every change of role forgets the questions before it [P6].
             self.calls.retain(|(asker, _), _| *asker != id);
         }
         for effect in &effects {
@@ -395,7 +396,8 @@ impl Cluster {
         self.step(to, Input::Response { call, body });
     }
 
-    /// Tells a node that its questions to another will have no answer. One that timed out may still arrive.
+    /// Tells a node that its questions to another will have no answer. One that timed out may still
+    /// arrive.
     pub fn lose(&mut self, from: ReplicaId, to: ReplicaId, how: Loss) {
         for call in self.open_calls(from, to) {
             if how == Loss::TimedOut {
@@ -445,8 +447,8 @@ impl Cluster {
         self.step(id, Input::Wake); // What those writes brought about is durable at once.
     }
 
-    /// Moves time to the next deadline up to `until` and wakes whoever has it. False if there is none: then
-    /// the time is `until`.
+    /// Moves time to the next deadline up to `until` and wakes whoever has it. False if there is
+    /// none: then the time is `until`.
     pub fn wake(&mut self, until: Time) -> bool {
         let due = self.nodes.iter().filter_map(|(id, node)| {
             let deadline = node.quorum.as_ref()?.deadline();
@@ -465,8 +467,8 @@ impl Cluster {
         }
     }
 
-    /// A voter stands at once and without asking first, as beside a voter that does not know pre-votes; votes
-    /// are delivered, nothing else. Only its own clock moves.
+    /// A voter stands at once and without asking first, as beside a voter that does not know
+    /// pre-votes; votes are delivered, nothing else. Only its own clock moves.
     pub fn elect(&mut self, id: ReplicaId) {
         let speaks = |pre_vote| Features { pre_vote, rounds: true };
         let others = self.shape.voters.iter().map(|id| ReplicaId(*id));
@@ -503,8 +505,9 @@ impl Cluster {
         panic!("messages without end: {:?}", self.network);
     }
 
-    /// A cluster that already works: `leader` leads `epoch`, its log and all others end at `end`, all of it is
-    /// committed, and followers wait for news. Below the last record, all is of the epoch before.
+    /// A cluster that already works: `leader` leads `epoch`, its log and all others end at `end`,
+    /// all of it is committed, and followers wait for news. Below the last record, all is of the
+    /// epoch before.
     pub fn start(&mut self, leader: ReplicaId, last: OffsetEpoch) {
         let before = OffsetEpoch::new(
             Offset(last.offset.0 - 1),

@@ -1,12 +1,15 @@
-//! One node of the cluster: a core, the log of marks that its writes make, and the disk that may be held.
+//! One node of the cluster: a core, the log of marks that its writes make, and the disk that may be
+//! held.
 //!
-//! What the core wrote is there at once; what is durable follows write by write. A crash leaves the durable.
+//! What the core wrote is there at once; what is durable follows write by write. A crash leaves the
+//! durable.
 
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
 use quorate_raft::*;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What lies at an offset. The nonce tells apart what two leaders wrote, and one batch from the next.
+/// What lies at an offset. The nonce tells apart what two leaders wrote, and one batch from the
+/// next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     pub epoch: Epoch,
@@ -93,7 +96,8 @@ impl Node {
         }
     }
 
-    /// Gives it files: each of `ends` closes what an epoch left in the log. Equal logs hold equal records.
+    /// Gives it files: each of `ends` closes what an epoch left in the log. Equal logs hold equal
+    /// records.
     pub fn format(&mut self, ends: &[OffsetEpoch], election: ElectionState) {
         self.durable_election = election;
         self.durable_log.clear();

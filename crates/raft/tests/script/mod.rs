@@ -1,7 +1,8 @@
-//! Reads a script and runs it: blocks of commands, and below each `---` the lines that they bring about.
+//! Reads a script and runs it: blocks of commands, and below each `---` the lines that they bring
+//! about.
 //!
-//! `tests/README.md` lists the commands. Here one command is one arm of [`Script::command`]; what a line looks
-//! like is up to `narrate.rs`.
+//! `tests/README.md` lists the commands. Here one command is one arm of [`Script::command`]; what a
+//! line looks like is up to `narrate.rs`.
 
 mod narrate;
 mod raw;
@@ -13,7 +14,8 @@ use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span};
 use quorate_raft::*;
 use words::Words;
 
-/// The text of the script with the lines that it brings about now. `shape` is what `cluster` fills in.
+/// The text of the script with the lines that it brings about now. `shape` is what `cluster` fills
+/// in.
 pub fn run(text: &str, shape: Shape) -> String {
     let mut script = Script { cluster: None, shape, narrator: Narrator::default() };
     let (mut printed, mut expectation) = (String::new(), false);

@@ -1,7 +1,8 @@
-//! What a reader of a script sees: one line for each message that arrives and for each change of state.
+//! What a reader of a script sees: one line for each message that arrives and for each change of
+//! state.
 //!
-//! A node's lines begin with its id. Nothing is told twice: writes and notices that only repeat what a line
-//! says already are left out.
+//! A node's lines begin with its id. Nothing is told twice: writes and notices that only repeat
+//! what a line says already are left out.
 
 use crate::cluster::{Cluster, Disk, Event, Message, Picture};
 use quorate_base::{Offset, ReplicaId};

@@ -1,4 +1,5 @@
-//! Questions from outside and answers of our making, field by field: what no correct peer would say too.
+//! Questions from outside and answers of our making, field by field: what no correct peer would say
+//! too.
 //!
 //! What a script leaves out is what a correct peer of the receiver's epoch would say.
 

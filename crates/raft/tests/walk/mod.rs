@@ -1,7 +1,9 @@
-//! Random walks over a cluster: one seed, one walk. After every step all laws of `cluster/laws.rs` hold.
+//! Random walks over a cluster: one seed, one walk. After every step all laws of `cluster/laws.rs`
+//! hold.
 //!
-//! In the honest walk machines, disks, links and strangers fail, and peers are what they say; in the hostile one
-//! everybody may say anything, and each node must keep what it owes to itself and to its disk.
+//! In the honest walk machines, disks, links and strangers fail, and peers are what they say; in
+//! the hostile one everybody may say anything, and each node must keep what it owes to itself and
+//! to its disk.
 
 #![allow(dead_code)] // each test file uses its part
 
@@ -22,7 +24,8 @@ pub struct Walk {
     stopping: BTreeSet<ReplicaId>,
 }
 
-/// Walks, then lets the cluster heal: it must elect a leader, commit a record everywhere and answer a read.
+/// Walks, then lets the cluster heal: it must elect a leader, commit a record everywhere and answer
+/// a read.
 pub fn honest(seed: u64, shape: &Shape) {
     let mut walk = Walk::new(seed, shape, false);
     for _ in 0..600 {
@@ -233,8 +236,8 @@ impl Walk {
             true | false => STRANGER,
         };
         let kinds = if self.hostile { 4 } else { 2 };
-        // An observer that a vote request takes beyond the epoch of the quorum stays alone until the quorum
-        // gets there; see `observer_ahead_of_the_quorum.txt`.
+        // An observer that a vote request takes beyond the epoch of the quorum stays alone until
+        // the quorum gets there; see `observer_ahead_of_the_quorum.txt`.
         let voter = self.cluster.shape.voters.contains(&to.0);
         let epoch =
             if self.hostile || voter { self.epoch(to) } else { self.cluster.picture(to).epoch };
@@ -401,8 +404,8 @@ impl Walk {
         let proposal = Input::Propose { token, epoch: before.epoch, records: 1 };
         self.cluster.step(leader, proposal);
         self.cluster.step(leader, Input::Read { token: read });
-        // Long before anything expires: news must not wait for timers, except at peers that cannot say what
-        // they know already [R2.7].
+        // Long before anything expires: news must not wait for timers, except at peers that cannot
+        // say what they know already [P31].
         let soon = if self.cluster.shape.old.is_empty() { 100 } else { 600 };
         self.run(Span::ms(soon));
         for id in self.ids() {

@@ -1,5 +1,6 @@
-//! What a client was told is in the log: an acknowledged write is committed when it is acknowledged and
-//! still there at the end; one that was "not done" never appears; a read shows a state that the log had.
+//! What a client was told is in the log: an acknowledged write is committed when it is acknowledged
+//! and still there at the end; one that was "not done" never appears; a read shows a state that the
+//! log had.
 
 use super::Failure;
 use crate::book::Book;

@@ -1,6 +1,6 @@
-//! What one replica knows to be committed is the same for all, for ever: every log has the same batches
-//! below its high watermark, no log cuts them off, and when a batch is first known to be committed a
-//! majority of the voters has it where a crash does not reach [R2.7].
+//! What one replica knows to be committed is the same for all, for ever: every log has the same
+//! batches below its high watermark, no log cuts them off, and when a batch is first known to be
+//! committed a majority of the voters has it where a crash does not reach [P36].
 
 use super::{Failure, Logs, Sight};
 use crate::book::{Book, Entry};

@@ -1,5 +1,6 @@
-//! Whatever a crash leaves can be opened again, and holds at least what was reported durable: the records
-//! below the durable end as they were written, and the newest durable word on elections or a later one.
+//! Whatever a crash leaves can be opened again, and holds at least what was reported durable: the
+//! records below the durable end as they were written, and the newest durable word on elections or
+//! a later one.
 
 use super::Failure;
 use crate::book::Book;

@@ -1,5 +1,5 @@
 //! What one process knew to be committed it never un-knows: its high watermark may be unknown for a
-//! while, but never lower than before [R2.7].
+//! while, but never lower than before [P13].
 
 use super::{Failure, Sight};
 use crate::network::Process;

@@ -1,10 +1,11 @@
-//! Linearizability of one key: is there an order of the operations, each between its question and its
-//! answer, in which a plain store would have given these answers?
+//! Linearizability of one key: is there an order of the operations, each between its question and
+//! its answer, in which a plain store would have given these answers?
 //!
-//! The search of Wing and Gong with Lowe's memory of dead ends: take any operation that no other must
-//! precede, apply it, go on; a set of operations done and a state that failed once fails again. A write
-//! of unknown outcome may take effect at any time after its question, or never. It knows nothing of
-//! logs; that an answer's version is where the log says is another checker's business.
+//! The search of Wing and Gong with Lowe's memory of dead ends: take any operation that no other
+//! must precede, apply it, go on; a set of operations done and a state that failed once fails
+//! again. A write of unknown outcome may take effect at any time after its question, or never. It
+//! knows nothing of logs; that an answer's version is where the log says is another checker's
+//! business.
 
 use crate::history::{Kind, Op, Seen};
 use bytes::Bytes;
@@ -114,7 +115,8 @@ impl Search<'_> {
         Some(choices)
     }
 
-    /// The states to which an operation may lead from this one; none if its answer speaks against it.
+    /// The states to which an operation may lead from this one; none if its answer speaks against
+    /// it.
     fn apply(&self, at: usize, state: State) -> Vec<State> {
         let op = self.ops[at];
         let (condition, writes) = match &op.kind {

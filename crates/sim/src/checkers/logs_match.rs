@@ -1,7 +1,7 @@
-//! Log matching: a batch of one epoch at one offset is the same batch in every log that ever holds it,
-//! and so is all that precedes it. Holds above the high watermark too, hence below it. What a leader has
-//! made and not yet stored counts once another log has it: until then a crash may undo it, and the next
-//! life may lead the same epoch.
+//! Log matching: a batch of one epoch at one offset is the same batch in every log that ever holds
+//! it, and so is all that precedes it. Holds above the high watermark too, hence below it. What a
+//! leader has made and not yet stored counts once another log has it: until then a crash may undo
+//! it, and the next life may lead the same epoch.
 
 use super::Failure;
 use crate::book::{Book, Entry};

@@ -1,5 +1,5 @@
-//! Two processes never lead the same epoch, not even two lives of one node [R2.4]. A leadership counts
-//! once it is on disk: before that nothing of it leaves the node, and a crash undoes it.
+//! Two processes never lead the same epoch, not even two lives of one node [P44]. A leadership
+//! counts once it is on disk: before that nothing of it leaves the node, and a crash undoes it.
 
 use super::{Failure, Sight};
 use crate::network::Process;

@@ -1,5 +1,5 @@
-//! AddRaftVoter (KIP-853): makes a voter of an observer. Version 1 can be answered before the change
-//! is committed (KIP-1186).
+//! AddRaftVoter (KIP-853): makes a voter of an observer. Version 1 can be answered before the
+//! change is committed (KIP-1186).
 
 use super::quorum::VoterChangeResponse;
 use super::{Listener, messages};

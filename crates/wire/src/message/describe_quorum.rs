@@ -1,5 +1,5 @@
-//! DescribeQuorum (KIP-595): who leads, who votes, who observes, and how far each of them is. Version 1
-//! adds times (KIP-836), version 2 directories, listeners and errors in words (KIP-853).
+//! DescribeQuorum (KIP-595): who leads, who votes, who observes, and how far each of them is.
+//! Version 1 adds times (KIP-836), version 2 directories, listeners and errors in words (KIP-853).
 
 use super::{Listener, Topic, messages};
 use crate::coder::{Coder, Tags, Walk};
@@ -115,7 +115,8 @@ pub struct QuorumReplica {
     pub replica_directory_id: Uuid,
     /// Its log end as the leader knows it; -1 unknown.
     pub log_end_offset: i64,
-    /// Version 1: when it fetched last, in milliseconds since 1970 by the leader's clock; -1 unknown.
+    /// Version 1: when it fetched last, in milliseconds since 1970 by the leader's clock; -1
+    /// unknown.
     pub last_fetch_timestamp: i64,
     /// Version 1: when it last had all that the leader had, likewise; -1 unknown.
     pub last_caught_up_timestamp: i64,

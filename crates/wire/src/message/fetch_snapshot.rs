@@ -1,5 +1,5 @@
-//! FetchSnapshot (KIP-630): copies a snapshot piece by piece. Version 1 names the fetcher's directory
-//! and endpoints (KIP-853).
+//! FetchSnapshot (KIP-630): copies a snapshot piece by piece. Version 1 names the fetcher's
+//! directory and endpoints (KIP-853).
 
 use super::{NodeEndpoint, SnapshotId, messages};
 use crate::coder::{Coder, Tags, Walk};

@@ -1,7 +1,7 @@
 //! Control records: what the quorum itself writes into the log.
 //!
-//! The key says which record it is; the value's own first field says its version. A value of a version
-//! that is not known here is refused: what it says might change who votes.
+//! The key says which record it is; the value's own first field says its version. A value of a
+//! version that is not known here is refused: what it says might change who votes.
 
 use crate::coder::{Coder, Tags, Walk};
 use crate::message::{KRaftVersionFeature, Listener};
