@@ -35,7 +35,7 @@ impl ReplicaKey {
     }
 
     /// Whether `other` is the replica that this entry of a voter set names: equal ids, and equal
-    /// directories where the *entry* has one [P2].
+    /// directories where the *entry* has one (P2).
     pub fn names(self, other: ReplicaKey) -> bool {
         self.id == other.id && (self.directory.is_none() || self.directory == other.directory)
     }

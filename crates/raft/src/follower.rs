@@ -167,7 +167,8 @@ impl Quorum {
                 self.raise_high_watermark(answer.high_watermark)?;
                 appended?;
                 if self.end == before && !batches.is_empty() {
-                    self.back_off(node); // All of a later epoch: asking again at once brings the same.
+                    // All of a later epoch: asking again at once brings the same.
+                    self.back_off(node);
                 }
                 Ok(())
             }
