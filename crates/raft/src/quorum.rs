@@ -263,17 +263,18 @@ impl Quorum {
     }
 
     /// The write that makes durable what every message shows: the epoch, and for a leader that it
-    /// leads. Else it could lead the same epoch again after a crash, with other records under the
+    /// leads or led. Else it could lead the same epoch again after a crash, with other records under the
     /// same offsets [P44].
     pub(crate) fn shown(&self) -> WriteId {
         match &self.role {
             Role::Leader(leader) if !mutant!(self, ShowLeadershipEarly) => leader.election_write,
+            // It names itself as the leader that was, perhaps before that is stored.
+            Role::Resigned(_) => self.election_write,
             Role::Unattached(_)
             | Role::Prospective(_)
             | Role::Candidate(_)
             | Role::Follower(_)
-            | Role::Leader(_)
-            | Role::Resigned(_) => self.epoch_write,
+            | Role::Leader(_) => self.epoch_write,
         }
     }
 
