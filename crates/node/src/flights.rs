@@ -140,7 +140,7 @@ impl<M: Machine> Replica<M> {
         for (mut write, result) in writes.into_iter().zip(&mut results) {
             match result {
                 Settled::Answer(Answer::Session(SessionRefusal::Unknown))
-                    if write.slot.is_some() =>
+                    if write.slot.is_some() || write.attempts > 1 =>
                 {
                     if let Some(stamp) = write.request.stamp {
                         self.forwarder.expired(stamp);

@@ -2,7 +2,7 @@
 //! one batch, answer once it is committed.
 //!
 //! An answer that appends nothing is a linearizable read: it leaves only when the tail it was judged on
-//! is committed and leadership was proved after the request arrived [architecture 7, 11].
+//! is committed and leadership was proved after the request arrived [P46].
 
 use crate::clients::{Failure, Origin, Pending, Read, Settled, Waiting, Write};
 use crate::handle::Error;
@@ -12,7 +12,7 @@ use crate::translate;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, Time};
 use quorate_log::BatchBuilder;
-use quorate_machine::{Answer, Machine, Proposal};
+use quorate_machine::{Answer, Machine, Proposal, SessionRefusal};
 use quorate_raft::{Input, Refusal, Token};
 use std::collections::VecDeque;
 
@@ -275,6 +275,12 @@ impl<M: Machine> Replica<M> {
             }
             for waiting in first.remove() {
                 match waiting {
+                    // The session was alive for an earlier attempt, and nobody knows what became of it.
+                    Waiting::Judged {
+                        answer: Answer::Session(SessionRefusal::Unknown),
+                        write,
+                        ..
+                    } if write.attempts > 0 => self.conclude(write, Err(Failure::Unknown)),
                     Waiting::Judged { answer, write, .. } => self.conclude(write, Ok(answer)),
                     Waiting::Read(Read { origin, query, .. }) => self.answer_read(origin, query),
                 }
