@@ -68,10 +68,14 @@ fn the_pages_examples_are_what_is_written() {
     }
 
     for (bytes, outcome) in [
-        ("00000000000000000002", Outcome::Written { version: Offset(2) }),
-        ("00030000000000000102", Outcome::ConditionFailed { current: Some(Offset(258)) }),
-        ("0004", Outcome::ConditionFailed { current: None }),
-        ("00090000000000000001", Outcome::Invalid(Invalid::UnknownFormat { format: 1 })),
+        ("00000000000000000002", Outcome::Written { version: Offset(2), previous: None }),
+        (
+            "000100000000000000070000000000000002",
+            Outcome::Written { version: Offset(7), previous: Some(Offset(2)) },
+        ),
+        ("00040000000000000102", Outcome::ConditionFailed { current: Some(Offset(258)) }),
+        ("0005", Outcome::ConditionFailed { current: None }),
+        ("000a0000000000000001", Outcome::Invalid(Invalid::UnknownFormat { format: 1 })),
     ] {
         assert_eq!(Outcome::decode(&unhex(bytes)), Ok(outcome));
         expected.push(bytes.to_owned());
@@ -91,18 +95,19 @@ fn answers_are_the_bytes_that_the_page_describes() {
         Answer::Refused(bytes) => format!("refused {}", hex(&bytes)),
         answer @ (Answer::Opened(_) | Answer::Session(_)) => panic!("{answer:?}"),
     };
-    // Put, put if absent, delete, delete, put if present, then what is no write.
+    // Put, put if absent, put, delete, delete, put if present, then what is no write.
     assert_eq!(ask(b"\0\0\0\0\x01a1"), "done 00000000000000000001");
-    assert_eq!(ask(b"\0\0\x02\0\x01a1"), "refused 00030000000000000001");
-    assert_eq!(ask(b"\0\x01\0\0\x01a"), "done 00010000000000000002");
-    assert_eq!(ask(b"\0\x01\0\0\x01a"), "done 0002");
-    assert_eq!(ask(b"\0\0\x03\0\x01a1"), "refused 0004");
-    assert_eq!(ask(b"\0\0\0\0\0"), "refused 0005");
+    assert_eq!(ask(b"\0\0\x02\0\x01a1"), "refused 00040000000000000001");
+    assert_eq!(ask(b"\0\0\0\0\x01a2"), "done 000100000000000000020000000000000001");
+    assert_eq!(ask(b"\0\x01\0\0\x01a"), "done 000200000000000000030000000000000002");
+    assert_eq!(ask(b"\0\x01\0\0\x01a"), "done 0003");
+    assert_eq!(ask(b"\0\0\x03\0\x01a1"), "refused 0005");
+    assert_eq!(ask(b"\0\0\0\0\0"), "refused 0006");
     let long_key = [&b"\0\0\0\x04\x01"[..], &[b'k'; 1_025]].concat();
-    assert_eq!(ask(&long_key), "refused 000600000000000004010000000000000400");
-    assert_eq!(ask(b"\0\0\0\0\x01\0"), "refused 0007");
+    assert_eq!(ask(&long_key), "refused 000700000000000004010000000000000400");
+    assert_eq!(ask(b"\0\0\0\0\x01\0"), "refused 0008");
     let long_value = [&b"\0\0\0\0\x01a"[..], &vec![b'v'; 1_048_577]].concat();
-    assert_eq!(ask(&long_value), "refused 000800000000001000010000000000100000");
-    assert_eq!(ask(b"\x01"), "refused 00090000000000000001");
-    assert_eq!(ask(b"\0\x02"), "refused 000a0000000000000001");
+    assert_eq!(ask(&long_value), "refused 000900000000001000010000000000100000");
+    assert_eq!(ask(b"\x01"), "refused 000a0000000000000001");
+    assert_eq!(ask(b"\0\x02"), "refused 000b0000000000000001");
 }

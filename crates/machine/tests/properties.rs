@@ -11,7 +11,7 @@ mod harness;
 use bytes::Bytes;
 use harness::{Quorum, locks::Locks};
 use quorate_base::{Offset, Rng, Span, Time};
-use quorate_machine::kv::{Condition, Outcome, Query, Reply, Write};
+use quorate_machine::kv::{Condition, Found, Outcome, Query, Reply, Write};
 use quorate_machine::{
     Answer, Kv, Machine, Operation, Request, SessionId, SessionRefusal, Sessioned, Stamp,
 };
@@ -77,10 +77,10 @@ impl Model {
             _ if !met => (Outcome::ConditionFailed { current }, 0),
             Write::Put { key, value, .. } => {
                 self.keys.insert(key.to_vec(), (value.to_vec(), at));
-                (Outcome::Written { version: at }, 1)
+                (Outcome::Written { version: at, previous: current }, 1)
             }
             Write::Delete { key, .. } => match self.keys.remove(key) {
-                Some(_) => (Outcome::Deleted { at }, 1),
+                Some((_, previous)) => (Outcome::Deleted { at, previous }, 1),
                 None => (Outcome::Absent, 0),
             },
         };
@@ -91,17 +91,18 @@ impl Model {
 /// The answer whose bytes say this.
 fn answer(outcome: Outcome) -> Answer {
     let (kind, words): (u8, Vec<u64>) = match outcome {
-        Outcome::Written { version } => (0, vec![version.0]),
-        Outcome::Deleted { at } => (1, vec![at.0]),
-        Outcome::Absent => (2, vec![]),
-        Outcome::ConditionFailed { current: Some(version) } => (3, vec![version.0]),
-        Outcome::ConditionFailed { current: None } => (4, vec![]),
+        Outcome::Written { version, previous: None } => (0, vec![version.0]),
+        Outcome::Written { version, previous: Some(previous) } => (1, vec![version.0, previous.0]),
+        Outcome::Deleted { at, previous } => (2, vec![at.0, previous.0]),
+        Outcome::Absent => (3, vec![]),
+        Outcome::ConditionFailed { current: Some(version) } => (4, vec![version.0]),
+        Outcome::ConditionFailed { current: None } => (5, vec![]),
         Outcome::Invalid(_) => unreachable!("only valid writes are made here"),
     };
     let mut bytes = vec![0, kind];
     words.iter().for_each(|word| bytes.extend_from_slice(&word.to_be_bytes()));
     match kind {
-        0..=2 => Answer::Done(bytes.into()),
+        0..=3 => Answer::Done(bytes.into()),
         _ => Answer::Refused(bytes.into()),
     }
 }
@@ -290,6 +291,16 @@ fn a_store_with_sessions_agrees_with_its_model() {
     );
 }
 
+/// What all replicas hold under `k`.
+fn committed_value(store: &Quorum<Sessioned<Kv>>) -> Option<Found> {
+    match store.machine().query(&Query::Get { key: "k".into() }) {
+        Reply::Get(found) => found,
+        other @ (Reply::List { .. } | Reply::Stat(_)) => {
+            panic!("a get is answered as one: {other:?}")
+        }
+    }
+}
+
 /// A client that asks until it is answered, though answers and uncommitted writes get lost.
 #[test]
 fn a_write_that_is_retried_until_answered_happens_once() {
@@ -307,6 +318,8 @@ fn a_write_that_is_retried_until_answered_happens_once() {
             let stamp = Stamp { session, slot: 0, sequence: number };
             let request = Request::stamped(stamp, put.encode().unwrap());
             let mut first_committed: Option<Answer> = None;
+            // All is committed between two writes.
+            let previous = committed_value(&store).map(|found| found.version);
             loop {
                 let answer = store.propose(&request);
                 if let Some(first) = &first_committed {
@@ -323,13 +336,10 @@ fn a_write_that_is_retried_until_answered_happens_once() {
                     }
                 }
                 if store.committed == store.log.len() && first_committed.is_none() {
-                    let Reply::Get(found) = store.machine().query(&Query::Get { key: "k".into() })
-                    else {
-                        panic!("a get is answered as one");
-                    };
-                    let found = found.filter(|found| found.value == value.as_bytes());
-                    first_committed = found
-                        .map(|found| self::answer(Outcome::Written { version: found.version }));
+                    first_committed = committed_value(&store)
+                        .filter(|found| found.value == value.as_bytes())
+                        .map(|Found { version, .. }| Outcome::Written { version, previous })
+                        .map(self::answer);
                 }
             }
         }

@@ -186,8 +186,11 @@ fn show_answer(answer: &Answer) -> String {
 
 fn show_outcome(bytes: &[u8]) -> String {
     match Outcome::decode(bytes).unwrap() {
-        Outcome::Written { version } => format!("written {version}"),
-        Outcome::Deleted { at } => format!("deleted {at}"),
+        Outcome::Written { version, previous: None } => format!("created {version}"),
+        Outcome::Written { version, previous: Some(previous) } => {
+            format!("written {version} over {previous}")
+        }
+        Outcome::Deleted { at, previous } => format!("deleted {previous} by {at}"),
         Outcome::Absent => "absent".to_owned(),
         Outcome::ConditionFailed { current: Some(version) } => format!("current {version}"),
         Outcome::ConditionFailed { current: None } => "current none".to_owned(),

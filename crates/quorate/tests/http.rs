@@ -159,8 +159,12 @@ fn refused(
 #[test]
 fn a_value_comes_back_as_it_was_put_with_its_version() {
     let server = serve();
-    let put =
-        check(&server, ("PUT", "/v1/kv/a%2Fb/c", "", "va\u{e9}lue"), 200, "{\"version\":1}\n");
+    let put = check(
+        &server,
+        ("PUT", "/v1/kv/a%2Fb/c", "", "va\u{e9}lue"),
+        201,
+        "{\"version\":1,\"previous\":null}\n",
+    );
     assert_eq!(put.header("etag"), Some("\"1\""));
     let got = check(&server, ("GET", "/v1/kv/a/b/c", "", ""), 200, "va\u{e9}lue");
     assert_eq!(got.header("etag"), Some("\"1\""));
@@ -168,9 +172,11 @@ fn a_value_comes_back_as_it_was_put_with_its_version() {
     check(&server, ("GET", "/v1/kv/a/b/c", "If-None-Match: \"1\"\r\n", ""), 304, "");
     check(&server, ("HEAD", "/v1/kv/a/b/c", "", ""), 200, "");
     check(&server, ("GET", "/v1/kv/a/b/c?consistency=local", "", ""), 200, "va\u{e9}lue");
-    check(&server, ("PUT", "/v1/kv/empty", "", ""), 200, "{\"version\":2}\n");
+    let empty = "{\"version\":2,\"previous\":null}\n";
+    check(&server, ("PUT", "/v1/kv/empty", "", ""), 201, empty);
     check(&server, ("GET", "/v1/kv/empty", "", ""), 200, "");
-    check(&server, ("DELETE", "/v1/kv/empty", "", ""), 200, "{\"deleted_at\":3}\n");
+    let deleted = "{\"deleted_at\":3,\"previous\":2}\n";
+    check(&server, ("DELETE", "/v1/kv/empty", "", ""), 200, deleted);
     refused(&server, ("GET", "/v1/kv/empty", "", ""), 404, "no_such_key", None);
     refused(&server, ("DELETE", "/v1/kv/empty", "", ""), 404, "no_such_key", None);
 }
@@ -179,14 +185,19 @@ fn a_value_comes_back_as_it_was_put_with_its_version() {
 fn conditions_hold_or_nothing_is_done() {
     let server = serve();
     let absent = "If-None-Match: *\r\n";
-    check(&server, ("PUT", "/v1/kv/k", absent, "1"), 201, "{\"version\":1}\n");
+    let created = "{\"version\":1,\"previous\":null}\n";
+    check(&server, ("PUT", "/v1/kv/k", absent, "1"), 201, created);
     let message = refused(&server, ("PUT", "/v1/kv/k", absent, "2"), 412, "condition_failed", None);
     assert_eq!(message, "nothing was done: the key has version 1");
     let stale = ask(&server, "PUT", "/v1/kv/k", "If-Match: \"9\"\r\n", "2");
     assert_eq!((stale.status, stale.header("etag")), (412, Some("\"1\"")));
     assert!(stale.body.contains("\"current\":1"), "{stale:?}");
-    check(&server, ("PUT", "/v1/kv/k", "If-Match: \"1\"\r\n", "2"), 200, "{\"version\":2}\n");
-    check(&server, ("DELETE", "/v1/kv/k", "If-Match: *\r\n", ""), 200, "{\"deleted_at\":3}\n");
+    let replaced = "{\"version\":2,\"previous\":1}\n";
+    check(&server, ("PUT", "/v1/kv/k", "If-Match: \"1\"\r\n", "2"), 200, replaced);
+    let replaced = "{\"version\":3,\"previous\":2}\n";
+    check(&server, ("PUT", "/v1/kv/k", "", "3"), 200, replaced);
+    let deleted = "{\"deleted_at\":4,\"previous\":3}\n";
+    check(&server, ("DELETE", "/v1/kv/k", "If-Match: *\r\n", ""), 200, deleted);
     let gone = ask(&server, "PUT", "/v1/kv/k", "If-Match: *\r\n", "2");
     assert_eq!(gone.status, 412);
     assert!(gone.body.contains("\"current\":null"), "{gone:?}");
@@ -251,7 +262,8 @@ fn values_that_never_come_hold_no_more_than_their_room() {
     check(&server, ("GET", "/livez", "", ""), 200, "alive\n");
     refused(&server, ("GET", "/v1/kv/k", "", ""), 404, "no_such_key", None);
     drop(stalled);
-    check(&server, ("PUT", "/v1/kv/k", "", "v"), 200, "{\"version\":1}\n");
+    let created = "{\"version\":1,\"previous\":null}\n";
+    check(&server, ("PUT", "/v1/kv/k", "", "v"), 201, created);
 }
 
 #[test]
@@ -287,7 +299,8 @@ fn requests_of_one_connection_are_answered_in_order() {
     stream.read_to_string(&mut text).unwrap();
     let versions: Vec<&str> =
         text.lines().filter(|line| line.starts_with("{\"version\"")).collect();
-    let expect: Vec<String> = (1..=20).map(|n| format!("{{\"version\":{n}}}")).collect();
+    let expect: Vec<String> =
+        (1..=20).map(|n| format!("{{\"version\":{n},\"previous\":null}}")).collect();
     assert_eq!(versions, expect);
     assert!(text.ends_with("alive\n"));
 }
@@ -335,8 +348,9 @@ fn a_repeated_write_of_a_session_is_applied_once() {
     );
     let stamp = "Quorate-Session: 1\r\nQuorate-Sequence: 7\r\n";
     let absent = format!("{stamp}If-None-Match: *\r\n");
-    check(&server, ("PUT", "/v1/kv/k", &absent, "1"), 201, "{\"version\":2}\n");
-    check(&server, ("PUT", "/v1/kv/k", &absent, "1"), 201, "{\"version\":2}\n");
+    let created = "{\"version\":2,\"previous\":null}\n";
+    check(&server, ("PUT", "/v1/kv/k", &absent, "1"), 201, created);
+    check(&server, ("PUT", "/v1/kv/k", &absent, "1"), 201, created);
     let older = "Quorate-Session: 1\r\nQuorate-Sequence: 6\r\n";
     refused(&server, ("DELETE", "/v1/kv/k", older, ""), 409, "stale_sequence", None);
     check(&server, ("POST", "/v1/session/1/renew", "", ""), 200, "{}\n");

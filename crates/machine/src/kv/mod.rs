@@ -61,10 +61,10 @@ impl Kv {
         if !write.condition().holds(current) {
             return Outcome::ConditionFailed { current };
         }
-        match write {
-            Write::Put { .. } => Outcome::Written { version: at },
-            Write::Delete { .. } if current.is_none() => Outcome::Absent,
-            Write::Delete { .. } => Outcome::Deleted { at },
+        match (write, current) {
+            (Write::Put { .. }, previous) => Outcome::Written { version: at, previous },
+            (Write::Delete { .. }, Some(previous)) => Outcome::Deleted { at, previous },
+            (Write::Delete { .. }, None) => Outcome::Absent,
         }
     }
 

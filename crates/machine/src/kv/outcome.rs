@@ -13,15 +13,19 @@ const FORMAT: u8 = 0;
 /// What became of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Put. The key's version is this.
+    /// Put.
     Written {
-        /// The offset of its record.
+        /// The key's version from now on: the offset of its record.
         version: Offset,
+        /// The version that it replaced; `None` if this created the key.
+        previous: Option<Offset>,
     },
     /// Deleted.
     Deleted {
         /// The offset of its tombstone.
         at: Offset,
+        /// The version that it removed.
+        previous: Offset,
     },
     /// There was nothing to delete; nothing was logged.
     Absent,
@@ -77,18 +81,21 @@ impl Outcome {
             words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
         };
         match self {
-            Outcome::Written { version } => put(0, &[version.0]),
-            Outcome::Deleted { at } => put(1, &[at.0]),
-            Outcome::Absent => put(2, &[]),
-            Outcome::ConditionFailed { current: Some(version) } => put(3, &[version.0]),
-            Outcome::ConditionFailed { current: None } => put(4, &[]),
+            Outcome::Written { version, previous: None } => put(0, &[version.0]),
+            Outcome::Written { version, previous: Some(previous) } => {
+                put(1, &[version.0, previous.0]);
+            }
+            Outcome::Deleted { at, previous } => put(2, &[at.0, previous.0]),
+            Outcome::Absent => put(3, &[]),
+            Outcome::ConditionFailed { current: Some(version) } => put(4, &[version.0]),
+            Outcome::ConditionFailed { current: None } => put(5, &[]),
             Outcome::Invalid(invalid) => match invalid {
-                Invalid::KeyEmpty => put(5, &[]),
-                Invalid::KeyTooLong { len, max } => put(6, &[len, max]),
-                Invalid::KeyReserved => put(7, &[]),
-                Invalid::ValueTooLong { len, max } => put(8, &[len, max]),
-                Invalid::UnknownFormat { format } => put(9, &[u64::from(format)]),
-                Invalid::Malformed { at } => put(10, &[at]),
+                Invalid::KeyEmpty => put(6, &[]),
+                Invalid::KeyTooLong { len, max } => put(7, &[len, max]),
+                Invalid::KeyReserved => put(8, &[]),
+                Invalid::ValueTooLong { len, max } => put(9, &[len, max]),
+                Invalid::UnknownFormat { format } => put(10, &[u64::from(format)]),
+                Invalid::Malformed { at } => put(11, &[at]),
             },
         }
         out
@@ -110,17 +117,18 @@ impl Outcome {
         }
         let mut word = || take(rest).map(u64::from_be_bytes);
         Some(match kind {
-            0 => Outcome::Written { version: Offset(word()?) },
-            1 => Outcome::Deleted { at: Offset(word()?) },
-            2 => Outcome::Absent,
-            3 => Outcome::ConditionFailed { current: Some(Offset(word()?)) },
-            4 => Outcome::ConditionFailed { current: None },
-            5 => Outcome::Invalid(Invalid::KeyEmpty),
-            6 => Outcome::Invalid(Invalid::KeyTooLong { len: word()?, max: word()? }),
-            7 => Outcome::Invalid(Invalid::KeyReserved),
-            8 => Outcome::Invalid(Invalid::ValueTooLong { len: word()?, max: word()? }),
-            9 => Outcome::Invalid(Invalid::UnknownFormat { format: word()?.try_into().ok()? }),
-            10 => Outcome::Invalid(Invalid::Malformed { at: word()? }),
+            0 => Outcome::Written { version: Offset(word()?), previous: None },
+            1 => Outcome::Written { version: Offset(word()?), previous: Some(Offset(word()?)) },
+            2 => Outcome::Deleted { at: Offset(word()?), previous: Offset(word()?) },
+            3 => Outcome::Absent,
+            4 => Outcome::ConditionFailed { current: Some(Offset(word()?)) },
+            5 => Outcome::ConditionFailed { current: None },
+            6 => Outcome::Invalid(Invalid::KeyEmpty),
+            7 => Outcome::Invalid(Invalid::KeyTooLong { len: word()?, max: word()? }),
+            8 => Outcome::Invalid(Invalid::KeyReserved),
+            9 => Outcome::Invalid(Invalid::ValueTooLong { len: word()?, max: word()? }),
+            10 => Outcome::Invalid(Invalid::UnknownFormat { format: word()?.try_into().ok()? }),
+            11 => Outcome::Invalid(Invalid::Malformed { at: word()? }),
             _ => return None,
         })
     }
@@ -133,8 +141,9 @@ mod tests {
     #[test]
     fn outcomes_survive_their_encoding_and_nothing_else_is_one() {
         for outcome in [
-            Outcome::Written { version: Offset(0) },
-            Outcome::Deleted { at: Offset(u64::MAX) },
+            Outcome::Written { version: Offset(0), previous: None },
+            Outcome::Written { version: Offset(7), previous: Some(Offset(3)) },
+            Outcome::Deleted { at: Offset(u64::MAX), previous: Offset(0) },
             Outcome::Absent,
             Outcome::ConditionFailed { current: Some(Offset(7)) },
             Outcome::ConditionFailed { current: None },
@@ -153,7 +162,7 @@ mod tests {
             bytes.push(0);
             assert_eq!(Outcome::decode(&bytes), Err(BadOutcome), "{outcome:?}");
         }
-        assert_eq!(Outcome::decode(&[0, 11]), Err(BadOutcome));
-        assert_eq!(Outcome::decode(&[1, 2]), Err(BadOutcome));
+        assert_eq!(Outcome::decode(&[0, 12]), Err(BadOutcome));
+        assert_eq!(Outcome::decode(&[1, 3]), Err(BadOutcome));
     }
 }

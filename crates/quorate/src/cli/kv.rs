@@ -171,20 +171,25 @@ async fn put(
     };
     let (path, body) = (path_of(key), Bytes::from(value));
     let answer = done(common, &Ask { method: "PUT", path: &path, headers: &headers, body }).await?;
-    report(&answer, "version", common)
+    report(&answer, common, |body| match body["previous"].as_u64() {
+        Some(previous) => format!("version {} in place of {previous}", body["version"]),
+        None => format!("version {}, a new key", body["version"]),
+    })
 }
 
 async fn delete(key: OsString, headers: Vec<(&'static str, String)>, common: &Common) -> Outcome {
     let path = path_of(key);
     let request = Ask { method: "DELETE", path: &path, headers: &headers, body: Bytes::new() };
-    report(&done(common, &request).await?, "deleted_at", common)
+    report(&done(common, &request).await?, common, |body| {
+        format!("deleted version {} at {}", body["previous"], body["deleted_at"])
+    })
 }
 
-fn report(answer: &Answer, field: &str, common: &Common) -> Outcome {
+fn report(answer: &Answer, common: &Common, words: impl Fn(&Value) -> String) -> Outcome {
     let body = answer.json();
     match common.json {
         true => out::json(&body),
-        false => out::line(&format!("{} {}", field.replace('_', " "), body[field])),
+        false => out::line(&words(&body)),
     }
     Ok(())
 }

@@ -26,11 +26,15 @@ const DEFAULT_LIST_KEYS: u64 = 100;
 #[derive(Serialize)]
 struct Written {
     version: u64,
+    /// The version that was replaced; null if the key was created.
+    previous: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct Deleted {
     deleted_at: u64,
+    /// The version that was removed.
+    previous: u64,
 }
 
 #[derive(Serialize)]
@@ -101,14 +105,13 @@ pub(super) async fn put(
     let (value, _room) = body(shared, request.into_body()).await?;
     let write = Write::Put { key: &key, value: &value, condition };
     match submit(&shared.handle, write, stamp, patience).await? {
-        Outcome::Written { version } => {
-            let status = match condition {
-                kv::Condition::IfAbsent => StatusCode::CREATED,
-                kv::Condition::Always | kv::Condition::IfPresent | kv::Condition::IfVersion(_) => {
-                    StatusCode::OK
-                }
+        Outcome::Written { version, previous } => {
+            let status = match previous {
+                None => StatusCode::CREATED,
+                Some(_) => StatusCode::OK,
             };
-            let mut reply = json(status, &Written { version: version.0 });
+            let previous = previous.map(|previous| previous.0);
+            let mut reply = json(status, &Written { version: version.0, previous });
             reply.headers_mut().insert(ETAG, etag(version));
             Ok(reply)
         }
@@ -133,7 +136,9 @@ pub(super) async fn delete(
     let stamp = parameters::stamp(request.headers())?;
     let write = Write::Delete { key: &key, condition };
     match submit(handle, write, stamp, parameters.patience()?).await? {
-        Outcome::Deleted { at } => Ok(json(StatusCode::OK, &Deleted { deleted_at: at.0 })),
+        Outcome::Deleted { at, previous } => {
+            Ok(json(StatusCode::OK, &Deleted { deleted_at: at.0, previous: previous.0 }))
+        }
         Outcome::Absent => Err(Refusal::no_such_key()),
         Outcome::ConditionFailed { current } => Err(Refusal::condition_failed(current)),
         Outcome::Invalid(invalid) => Err(invalid.into()),
