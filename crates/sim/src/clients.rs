@@ -320,8 +320,8 @@ impl Clients {
             Ok(Answer::Done(bytes) | Answer::Refused(bytes)) if !session => {
                 let outcome = Outcome::decode(&bytes);
                 let seen = match outcome {
-                    Ok(Outcome::Written { version }) => Seen::Written { version },
-                    Ok(Outcome::Deleted { at }) => Seen::Deleted { at },
+                    Ok(Outcome::Written { version, .. }) => Seen::Written { version },
+                    Ok(Outcome::Deleted { at, .. }) => Seen::Deleted { at },
                     Ok(Outcome::Absent) => Seen::Absent,
                     Ok(Outcome::ConditionFailed { current }) => Seen::Failed { current },
                     Ok(Outcome::Invalid(_)) | Err(_) => {
