@@ -1,13 +1,15 @@
 //! Kafka's messages to the protocol's and back: the only place that knows versions, -1, topics and
 //! cluster ids.
 //!
-//! Requests are judged here as far as their form goes ([R2.6], columns 1 to 3); what needs the state of
+//! Requests are judged here as far as their form goes (cluster id, topic, partition); what needs the state of
 //! the quorum is left to the core. Nothing here has state or touches a connection.
 
+mod describe;
 mod forwarding;
 mod inbound;
 mod outbound;
 
+pub(crate) use describe::{Moment, describe_cluster, describe_quorum};
 pub(crate) use forwarding::{
     ForwardAnswer, ForwardedRequest, Passed, forward_answer, forward_refusal, forward_request,
     forward_response, forwarded,

@@ -4,9 +4,9 @@
 use super::{Asked, ColdUse, Replica, Serve};
 use crate::inbound::Place;
 use crate::out::{ConnId, Out, ReadId};
-use crate::translate::{self, Refusal, Refused};
+use crate::translate::{self, Moment, Refusal, Refused};
 use bytes::Bytes;
-use quorate_base::Epoch;
+use quorate_base::{Epoch, ReplicaKey};
 use quorate_log::Read;
 use quorate_machine::Machine;
 use quorate_raft::{ErrorKind, FetchAnswer, Fetched, Input, RoleName, Ticket};
@@ -25,9 +25,19 @@ impl<M: Machine> Replica<M> {
             ApiKey::Forward => {
                 translate::forwarded(request).map(|request| self.take_forwarded(asked, request))
             }
-            ApiKey::DescribeQuorum
-            | ApiKey::FetchSnapshot
-            | ApiKey::DescribeCluster
+            ApiKey::DescribeQuorum => {
+                let at = Moment { now: self.now, wall_ms: self.wall_ms };
+                let own = self.id.map(|id| ReplicaKey::new(id, Some(self.settings.directory)));
+                let (view, names) = (self.quorum.view(), &self.settings.names);
+                translate::describe_quorum(request, asked, &view, own, at, names)
+                    .map(|frame| self.inbound.answer(place, frame, &mut self.out))
+            }
+            ApiKey::DescribeCluster => {
+                let (view, names) = (self.quorum.view(), &self.settings.names);
+                translate::describe_cluster(request, asked, &view, names)
+                    .map(|frame| self.inbound.answer(place, frame, &mut self.out))
+            }
+            ApiKey::FetchSnapshot
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
             | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
