@@ -57,7 +57,7 @@ impl Connection for HttpConnection {
     async fn receive(&mut self, done: &mut Vec<u32>) -> io::Result<()> {
         loop {
             if let Some(response) = Response::split(&mut self.received).map_err(io::Error::other)? {
-                if response.status != 200 {
+                if !matches!(response.status, 200 | 201) {
                     let body = String::from_utf8_lossy(&response.body);
                     return Err(failed(format!("answer {}: {}", response.status, body.trim())));
                 }
