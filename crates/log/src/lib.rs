@@ -11,7 +11,9 @@ mod builder;
 mod codec;
 mod cold;
 mod control;
+mod control_text;
 mod disk;
+mod dump;
 mod election_file;
 mod epoch_file;
 mod error;
@@ -26,6 +28,7 @@ mod memory_disk;
 mod meta_file;
 mod os_disk;
 mod partition_file;
+mod reader;
 mod record;
 mod recover;
 mod scan;
@@ -33,14 +36,18 @@ mod segment;
 mod store;
 mod synced_file;
 mod tail;
+mod text;
 mod varint;
+mod verify;
 
 pub use batch::{BadBatch, Batch, Batches, Fault, HEADER_BYTES, Header};
 pub use builder::BatchBuilder;
 pub use codec::{Codec, INFLATED_MAX_BYTES};
 pub use cold::{ColdRead, read_cold};
 pub use control::{ControlType, control_batch};
+pub use control_text::ControlText;
 pub use disk::{Disk, Mode, Operation};
+pub use dump::{Fact, FileKind, dump, files};
 pub use election_file::Election;
 pub use epoch_file::EpochTable;
 pub use error::Error;
@@ -54,6 +61,7 @@ pub use os_disk::{Lock, LockError, OsDisk};
 pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::{Note, Recovery, recover};
 pub use store::{Store, Written};
+pub use verify::{Finding, verify};
 
 /// How a log is laid out.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -52,9 +52,13 @@ pub(crate) enum Found {
 
 pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Found, Error> {
     let Some(bytes) = read_file(disk, &join(dir, NAME))? else { return Ok(Found::Missing) };
-    let slots = [0, SPACING].map(|at| bytes.get(at..).and_then(decode_slot));
-    let newest = slots.into_iter().flatten().max_by_key(|(_, sequence)| *sequence);
+    let newest = slots(&bytes).into_iter().flatten().max_by_key(|(_, sequence)| *sequence);
     Ok(newest.map_or(Found::Unreadable, |(mark, sequence)| Found::Mark(mark, sequence)))
+}
+
+/// The mark and the sequence of each slot that is valid.
+pub(crate) fn slots(bytes: &[u8]) -> [Option<(Mark, u64)>; 2] {
+    [0, SPACING].map(|at| bytes.get(at..).and_then(decode_slot))
 }
 
 /// Makes the file anew, durably; the slot that is written next is the empty one.

@@ -1,0 +1,156 @@
+//! What [`verify`] finds in whole directories (nothing), in Kafka's (nothing), and in damaged ones:
+//! each flipped bit that matters, with its file and its place; and that it never changes a byte.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use common::{Node, PARTITION, formatted, kafka, options};
+use quorate_log::{Disk, Finding, MemoryDisk, Mode, Operation, files, recover, verify};
+
+const CHANGES: [Operation; 6] = [
+    Operation::Write,
+    Operation::Truncate,
+    Operation::Rename,
+    Operation::Remove,
+    Operation::CreateDir,
+    Operation::Sync,
+];
+
+fn found(disk: &MemoryDisk) -> Vec<Finding> {
+    let before = CHANGES.map(|change| disk.count(change));
+    let findings = verify(&mut disk.clone(), "").unwrap();
+    assert_eq!(CHANGES.map(|change| disk.count(change)), before, "it only reads");
+    findings
+}
+
+#[test]
+fn nothing_is_wrong_with_what_kafka_wrote_nor_with_what_recovery_makes_of_it() {
+    for name in ["static/c1", "static/c2", "dynamic/c1", "dynamic/c3", "dynamic/c4"] {
+        let mut disk = kafka(name);
+        assert_eq!(found(&disk), [], "{name}");
+        recover(&mut disk, &options(1 << 30, 0)).unwrap();
+        assert_eq!(found(&disk), [], "{name} once opened");
+    }
+    // A broker, which has two directories; the log is in one of them.
+    assert_eq!(found(&kafka("dynamic/b1/d1")), []);
+    assert_eq!(found(&kafka("dynamic/b1/d2")), []);
+}
+
+/// Several segments and epochs.
+fn written() -> MemoryDisk {
+    let (mut node, _) = Node::open(formatted(), options(6_000, 0)).unwrap();
+    for epoch in 1..5 {
+        node.elect(epoch);
+        node.append(1, epoch, 2_000);
+        node.append(3, epoch, 300);
+        node.run();
+    }
+    node.disk
+}
+
+#[test]
+fn every_flipped_bit_of_a_log_is_found_in_its_file_and_no_other() {
+    let disk = written();
+    assert_eq!(found(&disk), []);
+    let logs: Vec<String> =
+        files(&disk, "").unwrap().into_iter().filter(|path| path.ends_with(".log")).collect();
+    assert!(logs.len() > 1, "{logs:?}");
+    let mut flips = 0;
+    for path in &logs {
+        let len = disk.contents(path).unwrap().len();
+        for at in (0..len).filter(|at| at % 2_300 < 70 || at % 41 == 0) {
+            let disk = disk.fork();
+            disk.flip_bit(path, at, (at % 8) as u32);
+            let findings = found(&disk);
+            let damage: Vec<&Finding> = findings.iter().filter(|one| !one.mends).collect();
+            // An epoch lies outside of the checksum: only the epoch table contradicts it.
+            let named = damage.iter().any(|one| one.path == *path || one.path.contains("epoch"));
+            assert!(named, "{path} at byte {at}: {findings:?}");
+            flips += 1;
+        }
+    }
+    assert!(flips > 500, "{flips} flips");
+}
+
+#[test]
+fn a_torn_tail_is_told_from_damage() {
+    let disk = written();
+    let path = {
+        let paths = files(&disk, PARTITION).unwrap();
+        paths.into_iter().rfind(|path| path.ends_with(".log")).unwrap()
+    };
+    let mut torn = disk.fork();
+    let len = disk.contents(&path).unwrap().len() as u64;
+    let mut file = torn.open(&path, Mode::Write).unwrap();
+    torn.append(&mut file, &[vec![0; 30].into()]).unwrap();
+    let findings = found(&torn);
+    let line = format!(
+        "{path}: at byte {len}: expected the batch at offset 16, found expected 61 bytes, found 30 \
+         (mended at the next start)"
+    );
+    assert_eq!(findings.iter().map(Finding::to_string).collect::<Vec<_>>(), [line]);
+    recover(&mut torn, &options(6_000, 0)).unwrap();
+    assert_eq!(found(&torn), []);
+
+    let mut cut = disk.fork();
+    let mut file = cut.open(&path, Mode::Write).unwrap();
+    cut.truncate(&mut file, len - 1).unwrap();
+    let findings = found(&cut);
+    assert!(findings.iter().any(|one| !one.mends && one.path == path), "{findings:?}");
+    assert!(recover(&mut cut, &options(6_000, 0)).is_err(), "recovery agrees");
+}
+
+#[test]
+fn other_files_are_judged_too() {
+    let check = |path: &str, bytes: &[u8], mends: bool, expect: &str| {
+        let mut disk = written();
+        let mut file = disk.open(path, Mode::Create).unwrap();
+        disk.append(&mut file, &[bytes.to_vec().into()]).unwrap();
+        let findings = found(&disk);
+        assert_eq!(findings.len(), 1, "{path}: {findings:?}");
+        assert_eq!((findings[0].path.as_str(), findings[0].mends), (path, mends));
+        let text = findings[0].to_string();
+        assert!(text.starts_with(&format!("{path}: {expect}")), "{text}");
+        assert_eq!(
+            recover(&mut disk, &options(6_000, 0)).is_ok(),
+            mends || path == "meta.properties"
+        );
+    };
+    let inner = |name: &str| format!("{PARTITION}/{name}");
+    check("meta.properties", b"version=1", false, "at byte 9: expected a line cluster.id=");
+    check(&inner("quorum-state"), b"{", false, "at byte 1: expected a string");
+    check(&inner("leader-epoch-checkpoint"), b"0\n", true, "at byte 2: expected the number");
+    let epochs = b"0\n4\n1 0\n2 4\n3 9\n4 12\n";
+    check(&inner("leader-epoch-checkpoint"), epochs, false, "at byte 0: expected epoch 3 from 8");
+    check(&inner("quorate-synced"), b"", true, "at byte 0: expected a valid slot");
+    let index = [0, 0, 0, 1, 0, 0, 0, 9];
+    check(&inner("00000000000000000000.index"), &index, true, "at byte 0: expected the place");
+
+    let disk = MemoryDisk::default();
+    disk.put("notes.txt", b"x");
+    assert_eq!(found(&disk)[0].expected, "the files of a node");
+}
+
+#[test]
+fn a_gap_between_segments_and_a_snapshot_without_its_end_are_found() {
+    let mut disk = kafka("dynamic/c3");
+    let name = format!("{PARTITION}/00000000000000000154-0000000001.checkpoint");
+    let len = disk.contents(&name).unwrap().len() as u64;
+    let mut file = disk.open(&name, Mode::Write).unwrap();
+    // The footer's batch is the last 75 bytes.
+    disk.truncate(&mut file, len - 75).unwrap();
+    let findings = found(&disk);
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((finding.path.as_str(), finding.expected.as_str()), (&name[..], "SnapshotFooter"));
+
+    let mut disk = written();
+    let logs: Vec<String> =
+        files(&disk, "").unwrap().into_iter().filter(|path| path.ends_with(".log")).collect();
+    assert!(logs.len() > 2);
+    disk.remove(&logs[1]).unwrap();
+    let findings = found(&disk);
+    let gap = findings.iter().find(|one| one.path == logs[2]).unwrap();
+    assert!(gap.expected.starts_with("a segment that begins at offset"), "{gap}");
+    assert!(!gap.mends);
+}
