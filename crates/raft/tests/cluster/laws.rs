@@ -110,7 +110,10 @@ impl Laws {
                 assert_eq!(disk.leader, Some(id), "{id} says it leads, its disk does not");
                 begin.epoch
             }
-            Request::EndQuorumEpoch(end) => end.epoch,
+            Request::EndQuorumEpoch(end) => {
+                assert_eq!(disk.leader, Some(id), "{id} says it led, its disk does not");
+                end.epoch
+            }
             Request::Fetch(fetch) => {
                 let acknowledged = fetch.from.offset.0 as usize;
                 let counts = fetch.replica.is_some();
@@ -135,6 +138,8 @@ impl Laws {
         };
         let epoch = view.epoch;
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
+        let leads = node.named && view.leader == Some(id) && disk.epoch == epoch;
+        assert!(!leads || disk.leader == Some(id), "{id} says it leads, its disk does not");
         let served = matches!(body, Response::Fetch(_)) && view.error == ErrorKind::None;
         assert!(!served || disk.leader == Some(id), "{id} serves a fetch, its disk says no leader");
         if let (Response::Vote(answer), Some(asked)) = (body, asked)

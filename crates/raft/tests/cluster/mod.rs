@@ -164,6 +164,11 @@ impl Cluster {
         for id in all.map(|id| ReplicaId(*id)) {
             cluster.nodes.insert(id, Node::new(id));
         }
+        for id in &cluster.shape.nameless {
+            if let Some(node) = cluster.nodes.get_mut(&ReplicaId(*id)) {
+                node.named = false;
+            }
+        }
         cluster
     }
 

@@ -26,6 +26,8 @@ pub enum Disk {
 
 pub struct Node {
     pub id: ReplicaId,
+    /// Whether its core knows its id.
+    pub named: bool,
     pub quorum: Option<Quorum>,
     /// Counts restarts: what was meant for an earlier life is not delivered.
     pub life: u64,
@@ -82,6 +84,7 @@ impl Node {
     pub fn new(id: ReplicaId) -> Node {
         Node {
             id,
+            named: true,
             quorum: None,
             life: 1,
             ahead: Span::ZERO,
