@@ -42,11 +42,15 @@ pub enum Told {
     Written {
         /// The new version.
         version: u64,
+        /// The version that was replaced; `None` if the key was created.
+        previous: Option<u64>,
     },
     /// Deleted, at this offset.
     Deleted {
         /// Of the tombstone.
         at: u64,
+        /// The version that was removed.
+        previous: u64,
     },
     /// There is no such key.
     Absent {
@@ -115,8 +119,11 @@ impl fmt::Display for Ask {
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Told::Written { version } => write!(f, "written, version {version}"),
-            Told::Deleted { at } => write!(f, "deleted at {at}"),
+            Told::Written { version, previous: None } => write!(f, "created, version {version}"),
+            Told::Written { version, previous: Some(previous) } => {
+                write!(f, "written, version {version} after {previous}")
+            }
+            Told::Deleted { at, previous } => write!(f, "version {previous} deleted at {at}"),
             Told::Absent { state: None } => f.write_str("absent"),
             Told::Absent { state: Some(state) } => write!(f, "absent in state {state}"),
             Told::Found { version, value, state } => {

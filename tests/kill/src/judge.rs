@@ -64,8 +64,8 @@ fn timed(call: &Call) -> Timed<Call> {
 /// The offset at which a call is known to have changed the key.
 fn changed_at(call: &Call) -> Option<u64> {
     match call.told {
-        Told::Written { version } => Some(version),
-        Told::Deleted { at } => Some(at),
+        Told::Written { version, .. } => Some(version),
+        Told::Deleted { at, .. } => Some(at),
         Told::Absent { .. } | Told::Found { .. } | Told::Refused { .. } | Told::Unknown => None,
     }
 }
@@ -91,7 +91,7 @@ fn kept(key: u32, calls: &[&Call]) -> Option<String> {
 /// A version and its value, where a call tells both.
 pub fn value_told(call: &Call) -> Option<(u64, u64)> {
     match (call.ask, call.told) {
-        (Ask::Put { value, .. }, Told::Written { version })
+        (Ask::Put { value, .. }, Told::Written { version, .. })
         | (Ask::Get, Told::Found { version, value, .. }) => Some((version, value)),
         (Ask::Get | Ask::Put { .. } | Ask::Delete { .. }, _) => None,
     }
@@ -154,30 +154,37 @@ mod tests {
         Call { client: 1, node: 2, key: 0, stamped: false, begin, end: begin + 1, ask, told }
     }
 
-    fn put(begin: u64, value: u64, version: u64) -> Call {
-        call(begin, Ask::Put { value, condition: Condition::Always }, Told::Written { version })
+    fn put(begin: u64, value: u64, version: u64, previous: Option<u64>) -> Call {
+        call(
+            begin,
+            Ask::Put { value, condition: Condition::Always },
+            Told::Written { version, previous },
+        )
     }
 
     #[test]
     fn a_clean_run_has_no_failures_and_old_local_reads_are_none() {
         let read = call(5, Ask::Get, Told::Found { version: 4, value: 8, state: 6 });
         let old = call(7, Ask::Get, Told::Found { version: 2, value: 7, state: 4 });
-        assert_eq!(judge(&[put(1, 7, 2), put(3, 8, 4), read], &[old]), Vec::<String>::new());
+        assert_eq!(
+            judge(&[put(1, 7, 2, None), put(3, 8, 4, Some(2)), read], &[old]),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn each_judge_finds_its_own() {
         let lost = call(5, Ask::Get, Told::Absent { state: Some(9) });
-        let failures = judge(&[put(1, 7, 2), lost], &[]);
+        let failures = judge(&[put(1, 7, 2, None), lost], &[]);
         let found = |words: &str| failures.iter().any(|failure| failure.contains(words));
         assert!(found("no order") && found("is lost") && found("does not show"), "{failures:?}");
 
         let mixed = call(5, Ask::Get, Told::Found { version: 2, value: 7, state: 6 });
-        let failures = judge(&[put(1, 7, 2), put(3, 8, 4)], &[mixed]);
+        let failures = judge(&[put(1, 7, 2, None), put(3, 8, 4, Some(2))], &[mixed]);
         assert!(failures[0].contains("does not show the state"), "{failures:?}");
 
         let other = call(5, Ask::Get, Told::Found { version: 2, value: 8, state: 3 });
-        let failures = judge(&[put(1, 7, 2)], &[other]);
+        let failures = judge(&[put(1, 7, 2, None)], &[other]);
         assert!(failures[0].contains("two values"), "{failures:?}");
     }
 }

@@ -63,6 +63,14 @@ impl State {
         }
     }
 
+    /// The state if this is what a write found; `None` is an absent key.
+    fn holding(&self, found: Option<u64>) -> Option<State> {
+        match found {
+            Some(version) => self.with_version(version),
+            None => self.entry.is_none().then(|| self.clone()),
+        }
+    }
+
     fn logged(self, at: u64, entry: Option<Entry>) -> Option<State> {
         (at >= self.least).then_some(State { least: at + 1, entry })
     }
@@ -81,9 +89,9 @@ impl Model for Register {
             (Ask::Get | Ask::Delete { .. }, Told::Absent { .. }) => {
                 state.entry.is_none().then(|| state.clone())
             }
-            (Ask::Put { value, condition }, Told::Written { version }) => {
+            (Ask::Put { value, condition }, Told::Written { version, previous }) => {
                 let entry = Entry { version: Some(version), value };
-                state.meeting(condition)?.logged(version, Some(entry))
+                state.meeting(condition)?.holding(previous)?.logged(version, Some(entry))
             }
             (Ask::Put { value, condition }, Told::Unknown) => {
                 let met = state.meeting(condition)?;
@@ -94,9 +102,8 @@ impl Model for Register {
                     None => Some(State { entry, ..met }),
                 }
             }
-            (Ask::Delete { condition }, Told::Deleted { at }) => {
-                state.entry.as_ref()?;
-                state.meeting(condition)?.logged(at, None)
+            (Ask::Delete { condition }, Told::Deleted { at, previous }) => {
+                state.meeting(condition)?.holding(Some(previous))?.logged(at, None)
             }
             (Ask::Delete { condition }, Told::Unknown) => {
                 let met = state.meeting(condition)?;
@@ -128,8 +135,8 @@ impl Model for Register {
     /// In the order of the log, as far as it is known.
     fn rank(&self, call: &Call) -> u64 {
         match (call.ask, call.told) {
-            (_, Told::Written { version }) => version,
-            (_, Told::Deleted { at }) => at,
+            (_, Told::Written { version, .. }) => version,
+            (_, Told::Deleted { at, .. }) => at,
             (Ask::Put { value, .. }, Told::Unknown) => {
                 self.versions.get(&value).copied().unwrap_or(u64::MAX)
             }
@@ -172,11 +179,12 @@ mod tests {
 
     #[test]
     fn histories_and_what_is_wrong_with_them() {
-        let written = |version| Told::Written { version };
+        let created = |version| Told::Written { version, previous: None };
+        let written = |version, previous| Told::Written { version, previous: Some(previous) };
         let absent = Told::Absent { state: None };
         let if_absent = |value| Ask::Put { value, condition: Condition::Absent };
         let delete = Ask::Delete { condition: Condition::Always };
-        let first = (1, 2, put(7), written(4));
+        let first = (1, 2, put(7), created(4));
         for (why, expect, calls) in [
             ("a read sees the write before it", true, vec![first, (3, 4, Ask::Get, found(4, 7))]),
             ("an acknowledged write is lost", false, vec![first, (3, 4, Ask::Get, absent)]),
@@ -184,7 +192,7 @@ mod tests {
                 "a read may see a write under way",
                 true,
                 vec![
-                    (1, 9, put(7), written(4)),
+                    (1, 9, put(7), created(4)),
                     (2, 3, Ask::Get, absent),
                     (4, 5, Ask::Get, found(4, 7)),
                 ],
@@ -193,7 +201,7 @@ mod tests {
                 "and none may then see the time before",
                 false,
                 vec![
-                    (1, 9, put(7), written(4)),
+                    (1, 9, put(7), created(4)),
                     (2, 3, Ask::Get, found(4, 7)),
                     (4, 5, Ask::Get, absent),
                 ],
@@ -201,7 +209,7 @@ mod tests {
             (
                 "a stale read",
                 false,
-                vec![first, (3, 4, put(8), written(5)), (5, 6, Ask::Get, found(4, 7))],
+                vec![first, (3, 4, put(8), written(5, 4)), (5, 6, Ask::Get, found(4, 7))],
             ),
             (
                 "an unknown write may show late",
@@ -218,25 +226,35 @@ mod tests {
                 vec![
                     (1, 2, put(7), Told::Unknown),
                     (3, 4, Ask::Get, found(4, 7)),
-                    (5, 6, delete, Told::Deleted { at: 5 }),
+                    (5, 6, delete, Told::Deleted { at: 5, previous: 4 }),
                     (7, 8, Ask::Get, found(4, 7)),
                 ],
             ),
             (
                 "a write done twice has two versions",
                 false,
-                vec![first, (3, 4, put(8), written(5)), (5, 6, Ask::Get, found(6, 7))],
+                vec![first, (3, 4, put(8), written(5, 4)), (5, 6, Ask::Get, found(6, 7))],
             ),
-            ("versions rise", false, vec![first, (3, 4, put(8), written(3))]),
+            ("versions rise", false, vec![first, (3, 4, put(8), written(3, 4))]),
             (
                 "two cannot both be first",
                 false,
-                vec![(1, 4, if_absent(7), written(4)), (2, 5, if_absent(8), written(5))],
+                vec![(1, 4, if_absent(7), created(4)), (2, 5, if_absent(8), created(5))],
             ),
             (
                 "a refusal names what is there",
                 true,
                 vec![first, (3, 4, if_absent(8), Told::Refused { current: Some(4) })],
+            ),
+            (
+                "a write replaces what was there",
+                false,
+                vec![first, (3, 4, put(8), written(5, 4)), (5, 6, put(9), written(6, 4))],
+            ),
+            (
+                "a write finds what an unknown one left",
+                true,
+                vec![(1, 2, put(7), Told::Unknown), (3, 4, put(8), written(6, 5))],
             ),
             (
                 "a refusal for nothing",
@@ -265,8 +283,8 @@ mod tests {
                 false,
                 vec![
                     first,
-                    (3, 4, delete, Told::Deleted { at: 5 }),
-                    (5, 6, delete, Told::Deleted { at: 6 }),
+                    (3, 4, delete, Told::Deleted { at: 5, previous: 4 }),
+                    (5, 6, delete, Told::Deleted { at: 6, previous: 4 }),
                 ],
             ),
         ] {

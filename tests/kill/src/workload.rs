@@ -274,7 +274,7 @@ impl<'a> Worker<'a> {
 
     fn note(&mut self, node: usize, key: u32, stamped: bool, begin: u64, ask: Ask, told: Told) {
         let seen = match told {
-            Told::Written { version } | Told::Found { version, .. } => Some(version),
+            Told::Written { version, .. } | Told::Found { version, .. } => Some(version),
             Told::Refused { current } => current,
             Told::Deleted { .. } | Told::Absent { .. } => None,
             Told::Unknown => self.seen.iter().find(|(known, _)| *known == key).map(|seen| seen.1),
@@ -308,8 +308,16 @@ fn understand(ask: Ask, response: &Response) -> Attempt {
                 _ => None,
             }
         }
-        (200 | 201, Ask::Put { .. }) => response.version().map(|version| Told::Written { version }),
-        (200, Ask::Delete { .. }) => json["deleted_at"].as_u64().map(|at| Told::Deleted { at }),
+        (200 | 201, Ask::Put { .. }) => {
+            let previous = json["previous"].as_u64();
+            let honest = previous.is_none() == (response.status == 201);
+            response.version().filter(|_| honest).map(|version| Told::Written { version, previous })
+        }
+        (200, Ask::Delete { .. }) => match (json["deleted_at"].as_u64(), json["previous"].as_u64())
+        {
+            (Some(at), Some(previous)) => Some(Told::Deleted { at, previous }),
+            _ => None,
+        },
         (404, Ask::Get) => state().map(|state| Told::Absent { state: Some(state) }),
         (404, Ask::Delete { .. }) => Some(Told::Absent { state: None }),
         (412, Ask::Put { .. } | Ask::Delete { .. }) => {
