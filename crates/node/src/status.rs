@@ -161,7 +161,7 @@ impl<M: Machine> Replica<M> {
         let ago = |time: quorate_base::Time| self.now.since(time).as_ms();
         ReplicaStatus {
             node: i64::from(progress.key.id.0),
-            directory: progress.key.directory.map(|directory| directory.to_string()),
+            directory: progress.directory.map(|directory| directory.to_string()),
             status: status.into(),
             log_end: progress.end.map(|end| end.0),
             lag: progress.end.map(|end| self.log.end().0.saturating_sub(end.0)),

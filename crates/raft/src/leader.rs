@@ -13,13 +13,16 @@ use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
 use crate::reads::Reads;
 use crate::role::{Role, Standing};
-use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time};
+use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
 
 /// What a leader knows of another replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Who: a voter as the voter set names it, an observer as it names itself.
     pub key: ReplicaKey,
+    /// The directory that it named when it last fetched. Static voters are known by id alone, so
+    /// their `key` has none; this one is for people to see and decides nothing.
+    pub directory: Option<Uuid>,
     /// Whether it counts.
     pub voter: bool,
     /// The end it last fetched from: all below is durable there, if it is a voter.
@@ -44,6 +47,7 @@ impl Progress {
     pub(crate) fn new(key: ReplicaKey, voter: bool) -> Progress {
         Progress {
             key,
+            directory: key.directory,
             voter,
             end: None,
             fetched_at: None,
@@ -269,6 +273,7 @@ impl Quorum {
         } else if progress.fetched_at.is_some() && fetch.from.offset >= progress.leader_end {
             progress.caught_up_at = progress.caught_up_at.max(progress.fetched_at);
         }
+        progress.directory = key.directory.or(progress.directory);
         progress.end = Some(fetch.from.offset);
         progress.leader_end = end;
         progress.fetched_at = Some(now);

@@ -216,7 +216,7 @@ impl Quorum {
         let others = self.voters.keys().map(|key| key.id);
         let unacked = others.filter(|id| Some(*id) != self.config.id).collect();
         let election_at = self.random_election_at();
-        Role::Resigned(Resigned { election_at, unacked, successors: Vec::new() })
+        Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors: Vec::new() })
     }
 }
 

@@ -335,6 +335,9 @@ impl Quorum {
         }
         let Some((node, question)) = self.peers.settle(call) else { return };
         self.peers.doubt(node);
+        if question == Question::End {
+            self.on_end_lost(node, how);
+        }
         match how {
             Loss::TimedOut => {}
             Loss::Closed | Loss::Dropped => self.back_off(node),

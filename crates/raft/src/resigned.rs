@@ -3,7 +3,7 @@
 //! A resigned leader appends nothing in its epoch any more, names its successors until they have
 //! heard it, and never leads that epoch again, not even after a restart [P24].
 
-use crate::effect::Effect;
+use crate::effect::{Effect, Loss};
 use crate::message::{EndQuorumEpoch, LeaderView, Request};
 use crate::peers::{Node, Question};
 use crate::quorum::{Quorum, Stopping};
@@ -20,7 +20,7 @@ impl Quorum {
         ends.sort_unstable();
         let successors: Vec<ReplicaKey> = ends.into_iter().map(|(_, key)| key).collect();
         let unacked = successors.iter().map(|key| key.id).collect();
-        let role = Role::Resigned(Resigned { election_at, unacked, successors });
+        let role = Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors });
         self.enter(self.standing.clone(), role, out);
     }
 
@@ -62,20 +62,39 @@ impl Quorum {
             && let (Role::Resigned(role), Node::Replica(id)) = (&mut self.role, node)
         {
             role.unacked.retain(|unacked| *unacked != id);
+            role.gone.retain(|gone| *gone != id);
         }
+    }
+
+    /// EndQuorumEpoch brought no answer; it will be sent again.
+    pub(crate) fn on_end_lost(&mut self, node: Node, how: Loss) {
+        let (Role::Resigned(role), Node::Replica(id)) = (&mut self.role, node) else { return };
+        role.gone.retain(|gone| *gone != id);
+        if how == Loss::Refused {
+            role.gone.push(id);
+        }
+    }
+
+    /// Whether all who did not hear that this leader resigned are gone, and those who did are too
+    /// few to elect one of them: waiting would bring no successor that outlives this replica.
+    fn no_successor(&self) -> bool {
+        let Role::Resigned(role) = &self.role else { return false };
+        let heard = self.voters.keys().count() - 1 - role.unacked.len();
+        let all_gone = !role.gone.is_empty() && role.gone.len() == role.unacked.len();
+        all_gone && heard < self.voters.majority()
     }
 
     pub(crate) fn on_shutdown(&mut self, until: Time) {
         self.stopping = self.stopping.or(Some(Stopping::Until(until)));
     }
 
-    /// A shutdown is complete when nobody needs this replica, when another leads, or when its time
-    /// is over [P54].
+    /// A shutdown is complete when nobody needs this replica, when another leads or none will, or
+    /// when its time is over [P54].
     pub(crate) fn stop_if_done(&mut self, out: &mut Vec<Effect>) {
         let Some(Stopping::Until(until)) = self.stopping else { return };
         let another_leads = self.standing.leader.is_some() && self.standing.leader != self.id();
         let needless = !self.is_voter() || self.is_only_voter();
-        if needless || another_leads || self.now >= until {
+        if needless || another_leads || self.no_successor() || self.now >= until {
             self.stopping = Some(Stopping::Done);
             out.push(Effect::Stopped);
         }

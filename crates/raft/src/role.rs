@@ -87,6 +87,8 @@ pub(crate) struct Resigned {
     pub(crate) election_at: Time,
     /// Voters that have not acknowledged EndQuorumEpoch.
     pub(crate) unacked: Vec<ReplicaId>,
+    /// Those of them whose process is known to be gone: the last try was refused [P54].
+    pub(crate) gone: Vec<ReplicaId>,
     /// The other voters, most caught up first; empty when restored.
     pub(crate) successors: Vec<ReplicaKey>,
 }

@@ -609,3 +609,84 @@ fn p53_p54_shutdown_ends_with_a_successor_or_with_its_time_b183_b184() {
     waits.wait(Span::ms(1));
     assert!(stopped(&waits));
 }
+
+/// A resigned leader that was asked to stop, and the two EndQuorumEpoch that it sent.
+fn stopping_leader() -> (One, [(Call, u32); 2]) {
+    let mut one = One::leader();
+    one.sync();
+    one.asked();
+    one.step(Input::Shutdown { until: one.now + Span::ms(5_000) });
+    let ends = one.asked();
+    let [(to_2, 2, Request::EndQuorumEpoch(_)), (to_3, 3, Request::EndQuorumEpoch(_))] = ends[..]
+    else {
+        panic!("{ends:?}");
+    };
+    (one, [(to_2, 2), (to_3, 3)])
+}
+
+fn stopped(one: &One) -> bool {
+    one.said.contains(&Effect::Stopped)
+}
+
+#[test]
+fn p54_a_leader_does_not_wait_for_successors_that_are_gone() {
+    let (mut one, [(to_2, _), (to_3, _)]) = stopping_leader();
+    one.step(Input::Lost { call: to_2, how: Loss::Refused });
+    assert!(!stopped(&one), "the other one may still take over");
+    one.step(Input::Lost { call: to_3, how: Loss::Refused });
+    assert!(stopped(&one));
+}
+
+#[test]
+fn p54_one_voter_that_heard_and_one_that_is_gone_elect_nobody() {
+    let (mut one, [(to_2, _), (to_3, _)]) = stopping_leader();
+    one.answer(to_2, Response::EndQuorumEpoch(view(ErrorKind::None, EPOCH, Some(1))));
+    assert!(!stopped(&one), "the other one may have its vote");
+    one.step(Input::Lost { call: to_3, how: Loss::Refused });
+    assert!(stopped(&one));
+}
+
+#[test]
+fn p54_a_closed_connection_alone_is_no_death_and_a_process_may_come_back() {
+    let (mut one, [(to_2, _), (to_3, _)]) = stopping_leader();
+    one.step(Input::Lost { call: to_2, how: Loss::Refused });
+    one.wait(Span::ms(25));
+    let again = one.asked();
+    let [(to_2, 2, Request::EndQuorumEpoch(_))] = again[..] else { panic!("{again:?}") };
+    // It listens again.
+    one.step(Input::Lost { call: to_2, how: Loss::Closed });
+    one.step(Input::Lost { call: to_3, how: Loss::Refused });
+    assert!(!stopped(&one));
+    one.wait(Span::ms(4_000));
+    assert!(!stopped(&one));
+    one.wait(Span::ms(1_000));
+    assert!(stopped(&one), "its time is over");
+}
+
+#[test]
+fn p54_two_that_both_heard_elect_one_of_them() {
+    let (mut one, ends) = stopping_leader();
+    for (call, _) in ends {
+        one.answer(call, Response::EndQuorumEpoch(view(ErrorKind::None, EPOCH, Some(1))));
+    }
+    assert!(!stopped(&one));
+}
+
+#[test]
+fn p2_a_static_voter_is_known_by_id_alone_and_shows_the_directory_that_it_told() {
+    let mut one = One::leader();
+    one.sync();
+    assert_eq!(one.quorum.view().followers[0].directory, None);
+    one.request(fetch(2, 7, 5, None));
+    let told = |one: &One| {
+        let progress = &one.quorum.view().followers[0];
+        (progress.key.directory, progress.directory)
+    };
+    assert_eq!(told(&one), (None, key(2).directory));
+    // The disk was replaced: the same voter in another directory.
+    let Request::Fetch(mut again) = fetch(2, 7, 5, None) else { unreachable!("it is a fetch") };
+    again.replica = Some(ReplicaKey::new(ReplicaId(2), Some(Uuid([9; 16]))));
+    one.request(Request::Fetch(again));
+    assert_eq!(told(&one), (None, Some(Uuid([9; 16]))));
+    assert_eq!(one.quorum.view().observers, []);
+}

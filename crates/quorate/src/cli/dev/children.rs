@@ -8,8 +8,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a node may take to stop before it is killed. Short: all stop, so the leader has nobody
-/// to hand over to and would wait in vain, and a killed node keeps every acknowledged write.
+/// How long a node may take to stop before it is killed. The leader notices that nobody is left to
+/// hand over to [P54], unless a follower heard of the hand-over just before it went. Short, since a
+/// killed node keeps every acknowledged write.
 const PATIENCE: Duration = Duration::from_secs(1);
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
