@@ -1,7 +1,7 @@
 //! What the files of a directory say, fact by fact, for a printer.
 //!
-//! Reads only and takes no lock, so it may look at a directory in use, Kafka's too; of a file that is
-//! being written the end may look torn. Damage is a fact like any other and never ends the walk
+//! Reads only and takes no lock, so it may look at a directory in use, Kafka's too; of a file that
+//! is being written the end may look torn. Damage is a fact like any other and never ends the walk
 //! of the other files. `text.rs` turns each fact into a line.
 
 use crate::disk::{Disk, Mode, Operation};

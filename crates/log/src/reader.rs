@@ -1,7 +1,8 @@
-//! Reads the batches of a file one after the other, for eyes that want to see damage, not flee from it.
+//! Reads the batches of a file one after the other, for eyes that want to see damage, not flee from
+//! it.
 //!
-//! Recovery has its own walk (`scan.rs`), which stops at the first fault and holds little memory; this
-//! one goes on behind a batch whose header makes sense, and brings the records. Reads only.
+//! Recovery has its own walk (`scan.rs`), which stops at the first fault and holds little memory;
+//! this one goes on behind a batch whose header makes sense, and brings the records. Reads only.
 
 use crate::batch::{Fault, HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};

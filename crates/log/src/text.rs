@@ -1,5 +1,5 @@
-//! Facts as lines of text: stable, one line each, in the words of Kafka's own dump tool where it has
-//! them.
+//! Facts as lines of text: stable, one line each, in the words of Kafka's own dump tool where it
+//! has them.
 
 use crate::control_text::quoted;
 use crate::dump::{Fact, FileKind};

@@ -1,8 +1,9 @@
 //! Looks at every file of a data directory and says what is wrong, without changing a byte.
 //!
-//! No lock and no recovery: it may look at a directory in use, and at Kafka's. All problems are found
-//! in one go, except that a file which makes no sense any more is given up there. What the next start
-//! mends by itself, a torn tail and files that follow from the log, is told apart from damage.
+//! No lock and no recovery: it may look at a directory in use, and at Kafka's. All problems are
+//! found in one go, except that a file which makes no sense any more is given up there. What the
+//! next start mends by itself, a torn tail and files that follow from the log, is told apart from
+//! damage.
 
 use crate::batch::Fault;
 use crate::disk::Disk;

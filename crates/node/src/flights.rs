@@ -1,5 +1,5 @@
-//! Requests under way between this node and the leader, on both sides: those that this node passed on,
-//! and those that others passed to it.
+//! Requests under way between this node and the leader, on both sides: those that this node passed
+//! on, and those that others passed to it.
 
 use crate::clients::{Failure, Origin, Read, Settled, Write};
 use crate::forward::{Forwarded, Leave, REQUEST_BYTES_MAX, SESSION_TTL};
@@ -116,7 +116,8 @@ impl<M: Machine> Replica<M> {
         };
         let asked = usize::from(opens_session) + writes.len() + usize::from(!reads.is_empty());
         if answer.results.len() != asked {
-            // Refused as a whole, or an answer to something else: nothing was done under this request.
+            // Refused as a whole, or an answer to something else: nothing was done under this
+            // request.
             self.forwarder.rest_until = self.now + self.settings.retry_backoff;
             self.return_flight(opens_session, writes, reads, answer.results.is_empty());
             return;
@@ -151,7 +152,8 @@ impl<M: Machine> Replica<M> {
                             write.attempts = 0;
                             again.push(write);
                         }
-                        // The session was alive for an earlier attempt, and nobody knows what became of it.
+                        // The session was alive for an earlier attempt, and nobody knows what
+                        // became of it.
                         _ => self.conclude(write, Err(Failure::Unknown)),
                     }
                 }
@@ -216,8 +218,8 @@ impl<M: Machine> Replica<M> {
         self.clients.reads.extend(reads);
     }
 
-    /// The write itself if it may be sent again: its stamp keeps it from being applied twice. Else its
-    /// outcome is unknown and its client is told so.
+    /// The write itself if it may be sent again: its stamp keeps it from being applied twice. Else
+    /// its outcome is unknown and its client is told so.
     fn repeatable(&mut self, write: Write) -> Option<Write> {
         if write.request.stamp.is_some() && write.origin != Origin::Nobody {
             return Some(write);

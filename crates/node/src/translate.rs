@@ -1,8 +1,8 @@
 //! Kafka's messages to the protocol's and back: the only place that knows versions, -1, topics and
 //! cluster ids.
 //!
-//! Requests are judged here as far as their form goes (cluster id, topic, partition); what needs the state of
-//! the quorum is left to the core. Nothing here has state or touches a connection.
+//! Requests are judged here as far as their form goes (cluster id, topic, partition); what needs
+//! the state of the quorum is left to the core. Nothing here has state or touches a connection.
 
 mod describe;
 mod forwarding;

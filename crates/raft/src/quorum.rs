@@ -263,8 +263,8 @@ impl Quorum {
     }
 
     /// The write that makes durable what every message shows: the epoch, and for a leader that it
-    /// leads or led. Else it could lead the same epoch again after a crash, with other records under the
-    /// same offsets [P44].
+    /// leads or led. Else it could lead the same epoch again after a crash, with other records
+    /// under the same offsets [P44].
     pub(crate) fn shown(&self) -> WriteId {
         match &self.role {
             Role::Leader(leader) if !mutant!(self, ShowLeadershipEarly) => leader.election_write,

@@ -1,6 +1,6 @@
-//! Clients of the store. Each has one request at a time and one session; it goes to another node when
-//! one fails it, repeats what is stamped until it is decided, and believes every answer it gets: what it
-//! saw becomes the history that the checkers judge.
+//! Clients of the store. Each has one request at a time and one session; it goes to another node
+//! when one fails it, repeats what is stamped until it is decided, and believes every answer it
+//! gets: what it saw becomes the history that the checkers judge.
 
 use crate::checkers::{Failure, key_name};
 use crate::history::{Kind, Op, Seen};

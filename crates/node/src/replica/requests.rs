@@ -1,5 +1,5 @@
-//! Requests of peers that came over the network, and their answers. The form of a request is judged on
-//! arrival, its content by the protocol in the turn.
+//! Requests of peers that came over the network, and their answers. The form of a request is judged
+//! on arrival, its content by the protocol in the turn.
 
 use super::{Asked, ColdUse, Replica, Serve};
 use crate::inbound::Place;
@@ -119,8 +119,8 @@ impl<M: Machine> Replica<M> {
         mut records: Vec<Bytes>,
     ) {
         if !self.leads_in(answer.view.epoch) {
-            // Lost since the core answered: the log may hold another leader's records by now, and the
-            // epoch that took the leadership may not be durable yet, so this shows the old one.
+            // Lost since the core answered: the log may hold another leader's records by now, and
+            // the epoch that took the leadership may not be durable yet, so this shows the old one.
             answer.view.error = ErrorKind::NotLeaderOrFollower;
             answer.fetched = Fetched::Nothing;
             answer.high_watermark = None;

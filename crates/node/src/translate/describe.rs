@@ -1,5 +1,6 @@
-//! What Kafka's tools ask: who leads, votes and observes (DescribeQuorum), and which nodes there are
-//! (DescribeCluster, asked of controllers directly since KIP-919). Answers only; nothing changes.
+//! What Kafka's tools ask: who leads, votes and observes (DescribeQuorum), and which nodes there
+//! are (DescribeCluster, asked of controllers directly since KIP-919). Answers only; nothing
+//! changes.
 
 use super::inbound::Refused;
 use super::{Names, PARTITION, wire_id};
