@@ -46,17 +46,16 @@ impl Quorum {
     /// The checks of a fetch in their order [P26].
     fn may_fetch(&self, fetch: &Fetch) -> Result<(), ErrorKind> {
         let leads = matches!(self.role, Role::Leader(_));
-        let led = matches!(self.role, Role::Resigned(_));
         if fetch.from.epoch > fetch.epoch {
             Err(ErrorKind::InvalidRequest)
         } else if fetch.epoch < self.standing.epoch {
             Err(ErrorKind::FencedLeaderEpoch)
         } else if fetch.epoch > self.standing.epoch {
             Err(ErrorKind::UnknownLeaderEpoch)
-        } else if self.stopping.is_some() && (leads || led) {
-            Err(ErrorKind::BrokerNotAvailable)
         } else if !leads {
             Err(ErrorKind::NotLeaderOrFollower)
+        } else if self.stopping.is_some() {
+            Err(ErrorKind::BrokerNotAvailable)
         } else {
             Ok(())
         }

@@ -242,6 +242,10 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) {
         if !self.learn(node, view, out) {
+            if view.error == ErrorKind::InvalidVoterKey {
+                // It will say so again: not before the next announcement to all is due [P34].
+                self.peers.back_off(node, self.now + self.begin_period());
+            }
             return;
         }
         let named = view.leader.is_some() && view.leader == self.id();

@@ -591,7 +591,7 @@ fn p53_p54_shutdown_ends_with_a_successor_or_with_its_time_b183_b184() {
     let replies = one.replies();
     assert!(matches!(
         &replies[..],
-        [Response::Fetch(answer)] if answer.view.error == ErrorKind::BrokerNotAvailable
+        [Response::Fetch(answer)] if answer.view.error == ErrorKind::NotLeaderOrFollower
     ));
     let mut waits = One { quorum: one.quorum.clone(), now: one.now, said: Vec::new() };
     let (epoch, leader) = (Epoch(6), ReplicaId(3));
