@@ -69,6 +69,9 @@ pub struct Config {
     pub uncommitted_max_bytes: u64,
     /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
     pub tail_max_bytes: u64,
+    /// The rule that this node breaks.
+    #[cfg(mutants)]
+    pub mutant: Option<crate::Mutant>,
 }
 
 impl Config {
@@ -101,6 +104,8 @@ impl Config {
             request_max_bytes: 100 << 20,
             uncommitted_max_bytes: 32 << 20,
             tail_max_bytes: 16 << 20,
+            #[cfg(mutants)]
+            mutant: None,
         }
     }
 }

@@ -208,6 +208,10 @@ impl<M: Machine> Replica<M> {
         }
         proposal.clear();
         self.leading.proposal = proposal;
+        #[cfg(mutants)]
+        if self.settings.mutant == Some(crate::Mutant::AnswerRefusalsAtOnce) {
+            self.clients.unapplied.entry(Offset::ZERO).or_default().append(&mut judged);
+        }
         if !judged.is_empty() {
             self.prove(judged);
         }

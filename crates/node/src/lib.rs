@@ -16,6 +16,8 @@ mod forward;
 mod inbound;
 mod leading;
 mod links;
+#[cfg(mutants)]
+mod mutants;
 mod once;
 mod out;
 mod replica;
@@ -24,6 +26,8 @@ pub mod start;
 mod translate;
 
 pub use leading::WRITE_BYTES_MAX;
+#[cfg(mutants)]
+pub use mutants::Mutant;
 pub use out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
 pub use replica::{Replica, Settings};
 pub use translate::Names;

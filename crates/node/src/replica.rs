@@ -53,6 +53,9 @@ pub struct Settings {
     pub request_timeout: Span,
     /// `controller.quorum.retry.backoff.ms`.
     pub retry_backoff: Span,
+    /// The rule that this node breaks.
+    #[cfg(mutants)]
+    pub mutant: Option<crate::Mutant>,
 }
 
 /// A fetch whose answer is filled in from the log at the end of the turn.

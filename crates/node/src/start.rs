@@ -7,20 +7,28 @@
 use crate::config::Config;
 use crate::replica::{Replica, Settings};
 use crate::translate::Names;
-use quorate_base::{ReplicaKey, Time, Uuid};
+use quorate_base::{ReplicaKey, Span, Time, Uuid};
 use quorate_log::{Disk, Election, Log, Meta, Options, Recovery, Store, recover};
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a node does not start.
 #[derive(Debug)]
 pub enum StartError {
     /// The directory is not formatted, is another's, or is damaged.
-    Log(quorate_log::Error),
+    Log {
+        /// The directory, in which the paths of the error lie.
+        directory: PathBuf,
+        /// What is wrong.
+        error: quorate_log::Error,
+    },
     /// The partition's folder belongs to another topic.
     Topic {
+        /// The directory that holds it.
+        directory: PathBuf,
         /// What the configuration says.
         expected: Uuid,
         /// What `partition.metadata` says.
@@ -42,10 +50,11 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Log(error) => error.fmt(f),
-            StartError::Topic { expected, found } => write!(
+            StartError::Log { directory, error } => write!(f, "in {}: {error}", directory.display()),
+            StartError::Topic { directory, expected, found } => write!(
                 f,
-                "the directory holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
+                "{} holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
+                directory.display(),
             ),
             StartError::Quorum(error) => error.fmt(f),
             StartError::Lock(error) => error.fmt(f),
@@ -60,12 +69,6 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
-
-impl From<quorate_log::Error> for StartError {
-    fn from(error: quorate_log::Error) -> StartError {
-        StartError::Log(error)
-    }
-}
 
 /// The log's settings in a node's configuration.
 pub fn log_options(config: &Config) -> Options {
@@ -96,16 +99,19 @@ pub fn start<M: Machine, D: Disk>(
     seed: u64,
     now: Time,
 ) -> Result<Started<M, D>, StartError> {
-    let meta = Meta::read(&mut disk)?;
-    meta.check(None, config.id.unwrap_or(meta.node))?;
+    let directory = &config.directory;
+    let files = |error| StartError::Log { directory: directory.clone(), error };
+    let meta = Meta::read(&mut disk).map_err(files)?;
+    meta.check(None, config.id.unwrap_or(meta.node)).map_err(files)?;
     let options = log_options(config);
-    let found = quorate_log::read_topic(&mut disk, &options.partition)?;
+    let found = quorate_log::read_topic(&mut disk, &options.partition).map_err(files)?;
     if found != config.topic_id {
-        return Err(StartError::Topic { expected: config.topic_id, found });
+        let directory = directory.clone();
+        return Err(StartError::Topic { directory, expected: config.topic_id, found });
     }
-    let recovery = recover(&mut disk, &options)?;
+    let recovery = recover(&mut disk, &options).map_err(files)?;
     let quorum = open_quorum(config, &meta, own, &recovery, seed, now)?;
-    let store = Store::open(disk, &options, &recovery)?;
+    let store = Store::open(disk, &options, &recovery).map_err(files)?;
     let log = Log::open(options, &recovery);
     let settings = Settings {
         names: Names {
@@ -119,6 +125,8 @@ pub fn start<M: Machine, D: Disk>(
         uncommitted_max_bytes: config.uncommitted_max_bytes,
         request_timeout: config.request_timeout,
         retry_backoff: config.retry_backoff,
+        #[cfg(mutants)]
+        mutant: config.mutant,
     };
     let replica = Replica::new(settings, config.id, quorum, log, machine, now);
     Ok(Started { replica, store, notes: recovery.notes })
@@ -149,6 +157,7 @@ fn open_quorum(
         election_backoff_max: config.election_backoff_max,
         request_timeout: config.request_timeout,
         retry_backoff: config.retry_backoff,
+        fetch_max_wait: fetch_max_wait(config),
         fetch_max_bytes: config.fetch_max_bytes,
         ..quorate_raft::Config::new(config.id, directory, voters)
     };
@@ -159,5 +168,19 @@ fn open_quorum(
         end: recovery.end,
         epochs: recovery.epochs.entries().to_vec(),
     };
-    Quorum::open(raft, recovered, seed, now).map_err(StartError::Quorum)
+    #[cfg(mutants)]
+    let quorum = {
+        let mutant = config.mutant.and_then(crate::Mutant::core);
+        Quorum::open_mutant(raft, recovered, seed, now, mutant)
+    };
+    #[cfg(not(mutants))]
+    let quorum = Quorum::open(raft, recovered, seed, now);
+    quorum.map_err(StartError::Quorum)
+}
+
+/// How long a leader may keep our fetch when it has no news: Kafka's half second, and well below the
+/// times at which either side takes silence for death, or an idle quorum would elect for ever.
+fn fetch_max_wait(config: &Config) -> Span {
+    let silence = config.fetch_timeout.min(config.request_timeout);
+    Span::ms(500).min(Span(silence.0 / 3))
 }
