@@ -7,6 +7,7 @@ mod client;
 mod dev;
 mod format;
 mod kv;
+mod log;
 mod out;
 mod quorum;
 mod run;
@@ -58,6 +59,7 @@ enum Command {
     Run(run::Args),
     Kv(kv::Args),
     Quorum(quorum::Args),
+    Log(log::Args),
     /// Print an id for a new cluster
     #[command(after_help = "\
 Every node of a cluster is formatted with the same id:
@@ -75,6 +77,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Kv(args) => kv::kv(args),
         Command::Quorum(args) => quorum::quorum(args),
+        Command::Log(args) => log::log(args),
         Command::RandomUuid => random_uuid().map(|id| out::line(&id.to_string())),
     };
     match outcome {

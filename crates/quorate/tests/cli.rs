@@ -4,9 +4,11 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc;
 use support::{Process, Scratch, quorate, run};
 
 const USAGE: i32 = 2;
@@ -99,7 +101,8 @@ fn ids_are_kafkas_and_never_look_like_options() {
 fn a_directory_is_formatted_once_for_one_node_of_one_cluster() {
     let scratch = Scratch::new("format");
     let (one, two) = (lone_node(&scratch, 1), lone_node(&scratch, 2));
-    check_fails(&["run", &one], FAILED, &["meta.properties", "quorate format"]);
+    let data = format!("in {}: ", scratch.0.join("data").display());
+    check_fails(&["run", &one], FAILED, &[&data, "meta.properties", "quorate format"]);
     let (code, stdout, stderr) = run(&["format", "-c", &one, "-t", "a-cluster-of-ours"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(stdout.contains("formatted for node 1 of the cluster a-cluster-of-ours"), "{stdout}");
@@ -119,7 +122,7 @@ fn a_directory_is_formatted_once_for_one_node_of_one_cluster() {
         FAILED,
         &["node.id=1", "2 is configured"],
     );
-    check_fails(&["run", &two], FAILED, &["node.id=1", "2 is configured"]);
+    check_fails(&["run", &two], FAILED, &[&data, "node.id=1", "2 is configured"]);
     assert_eq!(
         std::fs::read_to_string(scratch.0.join("data/meta.properties")).unwrap(),
         meta,
@@ -154,18 +157,71 @@ fn two_processes_never_share_a_directory() {
 #[test]
 fn without_a_node_the_client_says_what_it_tried() {
     // Free a moment ago: nobody listens there.
-    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap();
     drop(held);
     let urls = format!("http://{address},http://{address}");
     check_fails(
         &["kv", "get", "k", "--http", &urls],
         FAILED,
-        &["no node could serve", &urls[..urls.len() / 2], "quorate dev"],
+        &["no node could serve", &urls[..urls.len() / 2], "is `quorate dev` running?"],
     );
     check_fails(
         &["quorum", "status", "--http", &urls],
         FAILED,
-        &["none of these nodes answers", "QUORATE_HTTP"],
+        &["none of these nodes answers", "is `quorate dev` running?", "QUORATE_HTTP"],
     );
+}
+
+/// A node that gives one answer, or breaks off without one; what it was asked comes back.
+fn node_that_answers(answer: &'static str) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, asked) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(reader.read_line(&mut head).unwrap() > 0, "a whole head");
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        reader.read_exact(&mut body).unwrap();
+        tell.send(head).unwrap();
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    (url, asked)
+}
+
+const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n";
+const NO_LEADER: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+const UNKNOWN: &str = "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 0\r\n\r\n";
+const BROKEN: &str = "";
+const VALUE: &str = "HTTP/1.1 200 OK\r\netag: \"7\"\r\ncontent-length: 5\r\n\r\nvalue";
+const WRITTEN: &str =
+    "HTTP/1.1 201 Created\r\ncontent-length: 29\r\n\r\n{\"version\":7,\"previous\":null}";
+
+#[test]
+fn a_request_goes_on_to_the_next_node_only_where_it_can_do_no_harm() {
+    for (first, command, goes_on) in [
+        (BUSY, &["kv", "put", "k", "v"][..], true),
+        (NO_LEADER, &["kv", "put", "k", "v"], true),
+        (UNKNOWN, &["kv", "put", "k", "v"], false),
+        (BROKEN, &["kv", "put", "k", "v"], false),
+        (UNKNOWN, &["kv", "delete", "k"], false),
+        (BUSY, &["kv", "get", "k"], true),
+        (UNKNOWN, &["kv", "get", "k"], true),
+        (BROKEN, &["kv", "get", "k"], true),
+    ] {
+        let second = if command[1] == "get" { VALUE } else { WRITTEN };
+        let (first_url, first) = node_that_answers(first);
+        let (second_url, second) = node_that_answers(second);
+        let urls = format!("{first_url},{second_url}");
+        let (code, stdout, stderr) = run(&[command, &["--http", &urls]].concat());
+        let told = format!("{command:?} {stdout} {stderr}");
+        assert!(first.recv().unwrap().contains("/v1/kv/k"), "{told}");
+        assert_eq!(code, if goes_on { 0 } else { 1 }, "{told}");
+        assert_eq!(second.try_recv().is_ok(), goes_on, "{told}");
+    }
 }

@@ -89,7 +89,7 @@ impl<M: Machine> Node<M> {
         let Started { replica, store, notes } =
             start(&config, own, files.clone(), machine, seed, clock.now())?;
         for note in notes {
-            warn!("{note}");
+            warn!(directory = %config.directory.display(), "{note}");
         }
         let disk = DiskThread::start(store, inbox.clone()).map_err(bind)?;
         let (handle, asks) = Handle::new();
@@ -230,9 +230,7 @@ impl<M: Machine> Node<M> {
             Event::Durable(upto) => self.replica.on_durable(now, upto),
             Event::Read(id, records) => self.replica.on_read(now, id, records),
             Event::DiskFailed(why) => {
-                return Err(Fatal(format!(
-                    "{why}; what is on the disk now is unknown, so the node stops: find the cause (a full disk, a broken one), then start it again"
-                )));
+                return Err(Fatal(format!("in {}: {why}", self.config.directory.display())));
             }
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! The command line's HTTP client: several nodes, the first that can serve.
 //!
-//! Goes on to the next node only where nothing can have happened: no connection, or a 503. A write
-//! whose connection broke is never sent again.
+//! Goes on to the next node only where nothing can have happened: no connection, or an answer that
+//! says so (429, 503). Reads go on whatever happened; a write whose fate is unknown is never sent
+//! again.
 
 use super::{Failure, Outcome, dev, failed};
 use bytes::Bytes;
@@ -87,6 +88,16 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
+    /// The node says that nothing was done, so that another one may be asked.
+    fn is_undone(&self) -> bool {
+        matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    /// The node does not know whether anything was done.
+    fn is_unknown(&self) -> bool {
+        self.status == StatusCode::GATEWAY_TIMEOUT
+    }
+
     /// What the node says is wrong, in its words.
     pub(crate) fn message(&self) -> String {
         match self.json()["message"].as_str() {
@@ -119,17 +130,24 @@ enum Silence {
     Broken(String),
 }
 
+/// What to do where no node listens.
+pub(crate) const NOBODY: &str = "Nobody listens there: is `quorate dev` running? Start it, or name running nodes with \
+     --http or QUORATE_HTTP.";
+
 /// Asks the nodes one after the other until one serves.
 pub(crate) async fn ask(urls: &[Url], ask: &Ask<'_>) -> Outcome<Answer> {
-    let mut tried = Vec::new();
+    let reads = ask.method == "GET";
+    let (mut tried, mut anybody) = (Vec::new(), false);
     for url in urls {
-        match send(url, ask).await {
-            Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => {
+        let sent = send(url, ask).await;
+        anybody |= !matches!(sent, Err(Silence::NoConnection(_)));
+        match sent {
+            Ok(answer) if answer.is_undone() || (reads && answer.is_unknown()) => {
                 tried.push(format!("{url}: {}", answer.message()));
             }
             Ok(answer) => return Ok(answer),
             Err(Silence::NoConnection(why)) => tried.push(format!("{url}: {why}")),
-            Err(Silence::Broken(why)) if ask.method == "GET" => tried.push(format!("{url}: {why}")),
+            Err(Silence::Broken(why)) if reads => tried.push(format!("{url}: {why}")),
             Err(Silence::Broken(why)) => {
                 return failed(format!(
                     "{url} broke off ({why}): the request may or may not have been carried out; read before \
@@ -138,11 +156,11 @@ pub(crate) async fn ask(urls: &[Url], ask: &Ask<'_>) -> Outcome<Answer> {
             }
         }
     }
-    failed(format!(
-        "no node could serve; nothing was done\n  {}\nStart nodes with `quorate dev`, or name running ones \
-         with --http or QUORATE_HTTP.",
-        tried.join("\n  ")
-    ))
+    let hint = match anybody {
+        true => "`quorate quorum status` shows what each node knows of the others.",
+        false => NOBODY,
+    };
+    failed(format!("no node could serve; nothing was done\n  {}\n{hint}", tried.join("\n  ")))
 }
 
 /// Asks one node, and only that.

@@ -4,7 +4,7 @@
 //! knows is taken from the node that leads in the highest epoch; if none of those asked leads, that
 //! is said.
 
-use super::client::{Ask, Nodes, Url, ask_one};
+use super::client::{Ask, NOBODY, Nodes, Url, ask_one};
 use super::{Outcome, block_on, failed, out};
 use clap::{Parser, Subcommand};
 use quorate_node::status::{ReplicaStatus, Status};
@@ -68,7 +68,7 @@ async fn ask_all(nodes: &Nodes) -> Outcome<Vec<Asked>> {
             .iter()
             .filter_map(|asked| Some(format!("{}: {}", asked.url, asked.said.as_ref().err()?)));
         return failed(format!(
-            "none of these nodes answers\n  {}\nName running ones with --http or QUORATE_HTTP.",
+            "none of these nodes answers\n  {}\n{NOBODY}",
             silent.collect::<Vec<_>>().join("\n  ")
         ));
     }

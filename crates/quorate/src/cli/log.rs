@@ -1,0 +1,231 @@
+//! `quorate log`: look into the files of a data directory, Quorate's or Kafka's, in use or not.
+//!
+//! Reads only: no lock, no recovery. What the files say comes from the crate `quorate-log`; here it
+//! becomes lines or JSON, one object a line.
+
+use super::{Failure, Outcome, failed, out};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Parser, Subcommand};
+use quorate_log::{Codec, Fact, OsDisk, RecordView};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Look into the files of a node: what they say, and whether they are whole
+#[derive(Parser)]
+#[command(after_help = "\
+Examples:
+  quorate log dump data/__cluster_metadata-0/00000000000000000000.log
+  quorate log dump data --json | jq 'select(.type == \"record\") | .key'
+  quorate log verify data
+
+Both only read. They work beside a running node, whose newest batch may look cut short.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print what a file says, or every file of a directory: batches, records, marks
+    Dump {
+        /// A data directory, one of its partitions, or one file
+        #[arg(value_name = "DIR|FILE")]
+        path: PathBuf,
+        /// Print facts as JSON, one object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check every file of a directory; exit code 1 if something is damaged
+    Verify {
+        /// A data directory or one of its partitions
+        dir: PathBuf,
+        /// Print findings as JSON, one object a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs `quorate log …`.
+pub(crate) fn log(args: Args) -> Outcome {
+    match args.command {
+        Command::Dump { path, json } => dump(&path, json),
+        Command::Verify { dir, json } => verify(&dir, json),
+    }
+}
+
+/// Lines on their way out; printed in pieces, since a log has many.
+struct Lines(String);
+
+impl Lines {
+    fn push(&mut self, line: &str) {
+        self.0.push_str(line);
+        self.0.push('\n');
+        if self.0.len() > 64 << 10 {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        out::bytes(self.0.as_bytes());
+        self.0.clear();
+    }
+}
+
+fn dump(path: &Path, as_json: bool) -> Outcome {
+    let (mut disk, names) = match path.is_dir() {
+        true => {
+            let disk = OsDisk::new(path);
+            let names = quorate_log::files(&disk, "").or_else(|error| unread(path, &error))?;
+            (disk, names)
+        }
+        false => {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                return Err(Failure::Usage(format!("{} is no file's name", path.display())));
+            };
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+            (OsDisk::new(dir.unwrap_or(Path::new("."))), vec![name.to_owned()])
+        }
+    };
+    let mut lines = Lines(String::new());
+    for name in names {
+        let shown = quorate_log::dump(&mut disk, &name, &mut |fact| match as_json {
+            true => lines.push(&fact_json(&fact).to_string()),
+            false => lines.push(&fact.to_string()),
+        });
+        lines.flush();
+        shown.or_else(|error| unread(path, &error))?;
+    }
+    Ok(())
+}
+
+fn verify(dir: &Path, as_json: bool) -> Outcome {
+    if !dir.is_dir() {
+        let what = format!("{} is not a directory; name the data directory", dir.display());
+        return Err(Failure::Usage(what));
+    }
+    let mut disk = OsDisk::new(dir);
+    let findings = quorate_log::verify(&mut disk, "").or_else(|error| unread(dir, &error))?;
+    let damaged = findings.iter().filter(|finding| !finding.mends).count();
+    for finding in &findings {
+        match as_json {
+            true => out::json(&json!({
+                "path": finding.path, "position": finding.position,
+                "expected": finding.expected, "found": finding.found, "mends": finding.mends,
+            })),
+            false => out::line(&finding.to_string()),
+        }
+    }
+    match (damaged, findings.len()) {
+        (0, mended) => {
+            if !as_json {
+                let rest = if mended == 0 { "" } else { ", and the next start mends the above" };
+                out::line(&format!("{} is whole{rest}", dir.display()));
+            }
+            Ok(())
+        }
+        (damaged, _) => failed(format!(
+            "{} is damaged in {damaged} {}: keep the directory as it is and give the node a newly \
+             formatted one, which it fills from the other voters",
+            dir.display(),
+            if damaged == 1 { "place" } else { "places" },
+        )),
+    }
+}
+
+fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
+    let why = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
+    failed(format!("cannot read {}: {why}; check the path and its permissions", path.display()))
+}
+
+fn fact_json(fact: &Fact<'_>) -> Value {
+    match fact {
+        Fact::File { path, kind, bytes } => {
+            json!({ "type": "file", "path": path, "kind": kind.name(), "size": bytes })
+        }
+        Fact::Batch { position, header, fault } => json!({
+            "type": "batch", "baseOffset": header.base.0, "lastOffset": header.last.0,
+            "count": header.records, "baseSequence": header.base_sequence,
+            "producerId": header.producer_id, "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.epoch.0, "isTransactional": header.transactional,
+            "isControl": header.control, "position": position,
+            "firstTimestamp": header.timestamp_ms, "maxTimestamp": header.max_timestamp_ms,
+            "size": header.bytes, "magic": 2,
+            "compresscodec": Codec::of(header.codec).map_or("unknown", Codec::name),
+            "crc": header.checksum, "isvalid": fault.is_none(),
+            "fault": fault.map(|fault| fault.to_string()),
+        }),
+        Fact::Record { record, sequence, control } => {
+            let mut object = record_json(record, *sequence);
+            match control {
+                Some(Ok(control)) => {
+                    let fields = serde_json::from_str(&control.fields).unwrap_or(Value::Null);
+                    object.insert("control".into(), control.kind.as_str().into());
+                    object.insert("fields".into(), fields);
+                }
+                Some(Err(why)) => drop(object.insert("fault".into(), why.as_str().into())),
+                None => {}
+            }
+            Value::Object(object)
+        }
+        Fact::BadRecord(bad) => json!({ "type": "badRecord", "fault": bad.to_string() }),
+        Fact::Offset(entry) => {
+            json!({ "type": "offset", "offset": entry.last.0, "position": entry.position })
+        }
+        Fact::Time(entry) => {
+            json!({ "type": "time", "timestamp": entry.timestamp_ms, "offset": entry.offset.0 })
+        }
+        Fact::Epoch(epoch, first) => {
+            json!({ "type": "epoch", "epoch": epoch.0, "firstOffset": first.0 })
+        }
+        Fact::Election(election) => json!({
+            "type": "election", "epoch": election.epoch.0,
+            "leader": election.leader.map(|leader| leader.0),
+            "voted": election.voted.map(|voted| voted.id.0),
+            "votedDirectory":
+                election.voted.and_then(|voted| voted.directory).map(|id| id.to_string()),
+            "voters": election.voters.iter().map(|voter| voter.0).collect::<Vec<_>>(),
+        }),
+        Fact::Topic(id) => json!({ "type": "topic", "topicId": id.to_string() }),
+        Fact::Meta(meta) => json!({
+            "type": "meta", "clusterId": meta.cluster, "nodeId": meta.node.0,
+            "directoryId": meta.directory.map(|id| id.to_string()),
+        }),
+        Fact::Mark { sequence, segment, end, position } => json!({
+            "type": "mark", "sequence": sequence, "segment": segment.0, "endOffset": end.0,
+            "position": position,
+        }),
+        Fact::Bad { position, expected, found } => json!({
+            "type": "damage", "position": position, "expected": expected, "found": found,
+        }),
+    }
+}
+
+fn record_json(record: &RecordView<'_>, sequence: i32) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("type".into(), "record".into());
+    object.insert("offset".into(), record.offset.0.into());
+    object.insert("timestamp".into(), record.timestamp_ms.into());
+    object.insert("sequence".into(), sequence.into());
+    put_bytes(&mut object, "key", record.key);
+    put_bytes(&mut object, "value", record.value);
+    let headers = record.headers().map(|(name, value)| {
+        let mut header = Map::new();
+        put_bytes(&mut header, "name", Some(name));
+        put_bytes(&mut header, "value", value);
+        Value::Object(header)
+    });
+    object.insert("headers".into(), headers.collect());
+    object
+}
+
+/// Bytes that are no text come under another name, in base64.
+fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
+    match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
+        None => object.insert(name.into(), Value::Null),
+        Some((_, Ok(text))) => object.insert(name.into(), text.into()),
+        Some((bytes, Err(_))) => {
+            object.insert(format!("{name}_base64"), STANDARD.encode(bytes).into())
+        }
+    };
+}
