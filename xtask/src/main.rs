@@ -1,15 +1,17 @@
 //! `cargo xtask tidy` prints what breaks the rules of the repository, one line each;
-//! `cargo xtask wrap` mends what it can: comments that are too wide.
+//! `cargo xtask wrap` mends what it can: comments that are too wide; `cargo xtask interop` lets real
+//! Kafka judge us.
 
 use std::io;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use xtask::{File, Tree, tidy, wrap::wrap};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy           check the rules that no compiler checks
-  wrap [PATH…]   break wide comments anew, in these files or in those below these folders
+  tidy             check the rules that no compiler checks
+  wrap [PATH…]     break wide comments anew, in these files or in those below these folders
+  interop [NAME…]  run Apache Kafka's programs against ours; needs Java and Maven
 ";
 
 fn main() -> ExitCode {
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run(check),
         ["wrap", ref paths @ ..] => run(|tree| rewrap(tree, paths)),
+        ["interop", ref names @ ..] => interop(names),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -24,6 +27,20 @@ fn main() -> ExitCode {
         _ => {
             print!("{USAGE}");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// In a process of its own, which builds what it needs.
+fn interop(names: &[&str]) -> ExitCode {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["run", "--quiet", "--locked", "--package", "quorate-interop", "--"];
+    match Command::new(cargo).args(arguments).args(names).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("cargo cannot be started: {error}");
+            ExitCode::FAILURE
         }
     }
 }

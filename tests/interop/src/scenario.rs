@@ -1,0 +1,45 @@
+//! What a scenario is, what it is given, and how it fails.
+
+use crate::java::Kafka;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A wait for a fact ends here, however slow the machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One story with a name and a verdict.
+pub struct Scenario {
+    pub name: &'static str,
+    /// Gets a directory of its own, which does not exist yet.
+    pub run: fn(&Stage, &Path) -> Result<(), Failure>,
+}
+
+/// What all scenarios share.
+pub struct Stage {
+    pub kafka: Kafka,
+    /// The binary `quorate`.
+    pub binary: PathBuf,
+    pub root: PathBuf,
+}
+
+/// Why a scenario failed, for a person.
+#[derive(Debug)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure(error.to_string())
+    }
+}
+
+/// Fails with these words unless the fact holds.
+pub fn ensure(fact: bool, words: impl FnOnce() -> String) -> Result<(), Failure> {
+    if fact { Ok(()) } else { Err(Failure(words())) }
+}
