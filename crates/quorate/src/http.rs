@@ -1,22 +1,27 @@
 //! HTTP/1.1 in front of one node's kv store: listens, guards against bad clients, hands on.
 //!
 //! Everything a client can do wrong ends here or in `route`: heads and bodies that never end are
-//! cut off by time, bodies too large before they are read, connections too many wait to be taken.
+//! cut off by time, so are answers that are not taken, bodies too large before they are read,
+//! connections too many wait to be taken. Large values on their way take room, which is limited.
 //! Runs on the node's own thread, so nothing here may block. What the paths mean is the work of the
 //! parts.
 
 mod health;
 mod key_value;
 mod parameters;
+mod patient;
 mod reply;
+mod room;
 mod route;
 mod session;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use patient::Patient;
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::handle::Handle;
+use room::Room;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +35,14 @@ pub type Store = Sessioned<Kv>;
 const CONNECTIONS: usize = 4_096;
 /// How long a client may take for the head of a request, and be idle between two.
 const HEAD_TIME: Duration = Duration::from_secs(60);
+/// How long a client may take for an answer that does not fit the buffers on the way.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// All values on their way in, together, in KiB: further ones wait to be read until some are
 /// written.
 const VALUES_KIB: usize = 64 << 10;
+/// All large answers on their way out, together, in KiB: further ones wait to be made until some
+/// are sent.
+const ANSWERS_KIB: usize = 64 << 10;
 /// Heads are at most this large; hyper answers 431 above it.
 const HEAD_BYTES: usize = 64 << 10;
 /// A pause when the process is out of file descriptors, for some to come free.
@@ -41,14 +51,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What all connections share.
 struct Shared {
     handle: Handle<Store>,
-    /// In KiB, see [`VALUES_KIB`].
-    room_for_values: Semaphore,
+    /// See [`VALUES_KIB`].
+    room_for_values: Room,
+    /// See [`ANSWERS_KIB`].
+    room_for_answers: Room,
 }
 
 /// Serves until `stop` holds true or its sender is gone; requests begun by then are answered.
 pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch::Receiver<bool>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let shared = Arc::new(Shared { handle, room_for_values: Semaphore::new(VALUES_KIB) });
+    let shared = Arc::new(Shared {
+        handle,
+        room_for_values: Room::new(VALUES_KIB),
+        room_for_answers: Room::new(ANSWERS_KIB),
+    });
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.expect("nobody closes it");
         let accepted = tokio::select! {
@@ -78,13 +94,13 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>, mut stop: watch::Recei
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(route::answer(&shared, request).await) }
     });
+    // Not with `pipeline_flush`: it copies bodies, and copies are not counted as room.
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME)
             .max_buf_size(HEAD_BYTES)
-            .pipeline_flush(true)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(TokioIo::new(Patient::new(stream, ANSWER_TIME)), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

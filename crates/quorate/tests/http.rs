@@ -267,6 +267,35 @@ fn values_that_never_come_hold_no_more_than_their_room() {
 }
 
 #[test]
+fn answers_that_nobody_takes_hold_no_more_than_their_room() {
+    let server = serve();
+    // A page takes five of these, more than the buffers of the system take from a client that does
+    // not read.
+    let value = "v".repeat((1 << 20) - 2);
+    for key in ["a", "b", "c", "d", "e"] {
+        assert_eq!(ask(&server, "PUT", &format!("/v1/kv/{key}"), "", &value).status, 201);
+    }
+    ask(&server, "PUT", "/v1/kv/small", "", "v");
+    let stalled: Vec<TcpStream> = (0..12)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.write_all(b"GET /v1/kv HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+            // The answer is made.
+            stream.read_exact(&mut [0; 1]).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(ask(&server, "GET", "/v1/kv?timeout=1", "", "").status, 429);
+    check(&server, ("GET", "/v1/kv/small", "", ""), 200, "v");
+    check(&server, ("GET", "/livez", "", ""), 200, "alive\n");
+    drop(stalled);
+    let page = ask(&server, "GET", "/v1/kv", "", "");
+    assert_eq!(page.status, 200, "what the clients left is free again");
+    assert!(page.body.len() > 5 << 20);
+    assert!(ask(&server, "GET", "/v1/kv/a", "", "").body == value);
+}
+
+#[test]
 fn nonsense_on_the_port_disturbs_nobody() {
     let server = serve();
     let many_lines = format!("GET /livez HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(200));

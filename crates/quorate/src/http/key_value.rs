@@ -2,6 +2,7 @@
 
 use super::parameters::{self, Parameters};
 use super::reply::{self, Refusal, Reply, VERSION, etag, json};
+use super::room::{Share, hold};
 use super::session::unexpected;
 use super::{Shared, Store};
 use base64::Engine as _;
@@ -14,10 +15,9 @@ use hyper::{Request, StatusCode};
 use quorate_base::{Offset, Span};
 use quorate_machine::kv::{self, Invalid, MAX_LIST_KEYS, MAX_VALUE_BYTES, Outcome, Query, Write};
 use quorate_machine::{Answer, Operation, Request as Ask, Stamp};
-use quorate_node::handle::{Consistency, Error, Handle};
+use quorate_node::handle::{Consistency, Handle};
 use serde::Serialize;
 use std::time::Duration;
-use tokio::sync::SemaphorePermit;
 
 /// How long a client may take to send a value.
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -62,23 +62,27 @@ struct Item {
 
 /// `GET /v1/kv/KEY`.
 pub(super) async fn get(
-    handle: &Handle<Store>,
+    shared: &Shared,
     key: &str,
     request: &Request<Incoming>,
 ) -> Result<Reply, Refusal> {
     let parameters = Parameters::parse(request.uri().query(), &["consistency", "timeout"])?;
     let key = decode_key(key)?;
     let known = parameters::known_version(request.headers())?;
+    let patience = parameters.patience()?;
     let query = Query::Get { key: key.into() };
-    let (answer, state) =
-        handle.read(query, consistency(&parameters)?, parameters.patience()?).await?;
+    let (answer, state) = shared.handle.read(query, consistency(&parameters)?, patience).await?;
     let kv::Reply::Get(found) = answer else { return Err(unexpected()) };
     let mut reply = match found {
         None => Refusal::no_such_key().into(),
         Some(found) => {
             let mut reply = match known == Some(found.version) {
                 true => reply::with_type(StatusCode::NOT_MODIFIED, BYTES, Bytes::new()),
-                false => reply::with_type(StatusCode::OK, BYTES, found.value),
+                false => {
+                    let room = &shared.room_for_answers;
+                    let share = room.take_for_answer(found.value.len(), patience).await?;
+                    reply::with_type(StatusCode::OK, BYTES, hold(found.value, share))
+                }
             };
             reply.headers_mut().insert(ETAG, etag(found.version));
             reply
@@ -147,10 +151,7 @@ pub(super) async fn delete(
 }
 
 /// `GET /v1/kv?prefix=&limit=&after=`.
-pub(super) async fn list(
-    handle: &Handle<Store>,
-    request: &Request<Incoming>,
-) -> Result<Reply, Refusal> {
+pub(super) async fn list(shared: &Shared, request: &Request<Incoming>) -> Result<Reply, Refusal> {
     let names = ["prefix", "limit", "after", "consistency", "timeout"];
     let parameters = Parameters::parse(request.uri().query(), &names)?;
     let prefix = Bytes::copy_from_slice(parameters.bytes("prefix").unwrap_or_default());
@@ -158,8 +159,8 @@ pub(super) async fn list(
     let token = parameters.bytes("after").map(page_token).transpose()?;
     let (pin, after) = token.map_or((None, None), |(pin, after)| (pin, Some(after)));
     let query = Query::List { prefix, after: after.clone(), limit: limit as usize };
-    let (answer, state) =
-        handle.read(query, consistency(&parameters)?, parameters.patience()?).await?;
+    let patience = parameters.patience()?;
+    let (answer, state) = shared.handle.read(query, consistency(&parameters)?, patience).await?;
     if let Some(after) = after.filter(|_| pin.is_some_and(|pin| pin != state)) {
         let message = format!(
             "the store has changed since the page before, so the two would not fit together: start again \
@@ -170,12 +171,18 @@ pub(super) async fn list(
     }
     let kv::Reply::List { items, more } = answer else { return Err(unexpected()) };
     let last = items.last().filter(|_| more);
+    // Up to here the items are the store's own bytes; the page copies them. Escapes may make it
+    // longer than it counts for.
+    let bytes = items.iter().map(|item| item.key.len() + item.value.len()).sum();
+    let share = shared.room_for_answers.take_for_answer(bytes, patience).await?;
     let page = Page {
         version: state.0,
         next: last.map(|item| make_token(&state.to_string(), &item.key)),
         items: items.into_iter().map(printable).collect(),
     };
-    let mut reply = json(StatusCode::OK, &page);
+    let text = reply::to_json(&page);
+    drop(page);
+    let mut reply = reply::with_type(StatusCode::OK, reply::JSON, hold(text.into(), share));
     reply.headers_mut().insert(VERSION, reply::number(state.0));
     Ok(reply)
 }
@@ -228,21 +235,14 @@ fn consistency(parameters: &Parameters) -> Result<Consistency, Refusal> {
 
 /// Reads a value, once there is room for it; one that is too large, or says that it will be, is not
 /// read to its end.
-async fn body(
-    shared: &Shared,
-    incoming: Incoming,
-) -> Result<(Bytes, SemaphorePermit<'_>), Refusal> {
+async fn body(shared: &Shared, incoming: Incoming) -> Result<(Bytes, Share), Refusal> {
     let size = incoming.size_hint();
     let too_long = |len| Refusal::from(Invalid::ValueTooLong { len, max: MAX_VALUE_BYTES as u64 });
     if size.lower() > MAX_VALUE_BYTES as u64 {
         return Err(too_long(size.lower()));
     }
     let most = size.upper().map_or(MAX_VALUE_BYTES as u64, |most| most.min(MAX_VALUE_BYTES as u64));
-    let room = shared.room_for_values.acquire_many(1 + (most >> 10) as u32);
-    let Ok(room) = tokio::time::timeout(BODY_TIME, room).await else {
-        return Err(Refusal::from(Error::Overloaded));
-    };
-    let room = room.expect("nobody closes it");
+    let room = shared.room_for_values.take(most, BODY_TIME).await?;
     let whole = Limited::new(incoming, MAX_VALUE_BYTES).collect();
     match tokio::time::timeout(BODY_TIME, whole).await {
         Ok(Ok(collected)) => Ok((collected.to_bytes(), room)),

@@ -133,9 +133,17 @@ impl From<SessionRefusal> for Refusal {
 
 /// A JSON body, with a line end for people at terminals.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
+    with_type(status, JSON, to_json(body))
+}
+
+/// The type of a JSON body.
+pub(super) const JSON: &str = "application/json";
+
+/// The text of a JSON body.
+pub(super) fn to_json(body: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec(body).expect("own structs have string keys");
     text.push(b'\n');
-    with_type(status, "application/json", text)
+    text
 }
 
 /// A line of text.

@@ -11,7 +11,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Reply
     let path = request.uri().path().to_owned();
     let reply = if let Some(key) = path.strip_prefix("/v1/kv/") {
         match *request.method() {
-            Method::GET | Method::HEAD => key_value::get(handle, key, &request).await,
+            Method::GET | Method::HEAD => key_value::get(shared, key, &request).await,
             Method::PUT => key_value::put(shared, key, request).await,
             Method::DELETE => key_value::delete(handle, key, &request).await,
             _ => return method_not_allowed("GET, HEAD, PUT, DELETE"),
@@ -25,7 +25,7 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Reply
         }
     } else {
         match (path.as_str(), request.method()) {
-            ("/v1/kv", &Method::GET | &Method::HEAD) => key_value::list(handle, &request).await,
+            ("/v1/kv", &Method::GET | &Method::HEAD) => key_value::list(shared, &request).await,
             ("/v1/session", &Method::POST) => session::open(handle, &request).await,
             ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
             ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
