@@ -26,6 +26,8 @@ pub fn format<D: Disk>(
     let segment = join(partition, &file_name(Offset::ZERO));
     disk.open(&segment, Mode::Create).map_err(Error::io(Operation::Open, &segment))?;
     disk.sync_dir(partition).map_err(Error::io(Operation::SyncDir, partition))?;
+    // The partition's own name, before the file that says that all is there.
+    disk.sync_dir("").map_err(Error::io(Operation::SyncDir, ""))?;
     replace_file(disk, "", meta_file::NAME, &meta.encode())
 }
 

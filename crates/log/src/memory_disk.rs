@@ -10,7 +10,7 @@
 use crate::disk::{Disk, Mode, Operation};
 use bytes::Bytes;
 use quorate_base::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -38,8 +38,8 @@ struct State {
     /// The page cache's view of the directories.
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
-    /// Directories are made durably at once; losing one says no more than losing its files.
-    dirs: Vec<String>,
+    dirs: BTreeSet<String>,
+    durable_dirs: BTreeSet<String>,
     /// Changes of names since their directory was synced, oldest first.
     unsynced_names: Vec<Change>,
     life: u64,
@@ -76,6 +76,13 @@ enum Change {
     Link { path: String, inode: usize },
     Rename { from: String, to: String },
     Remove { path: String },
+    MakeDir { path: String },
+}
+
+/// Every directory and file by its path.
+struct Names<'a> {
+    files: &'a mut BTreeMap<String, usize>,
+    dirs: &'a mut BTreeSet<String>,
 }
 
 impl MemoryDisk {
@@ -111,6 +118,11 @@ impl MemoryDisk {
         if let Some(byte) = inode.durable.get_mut(at) {
             *byte ^= 1 << bit;
         }
+        // What is written later must not bring the bit back.
+        if !inode.unsynced.is_empty() {
+            let bytes = vec![inode.cache[at]];
+            inode.unsynced.push(Edit::Write { at, bytes });
+        }
     }
 
     /// How many calls of this kind there were.
@@ -136,8 +148,11 @@ impl MemoryDisk {
         });
         state.names.insert(path.to_owned(), inode);
         state.durable_names.insert(path.to_owned(), inode);
-        if let Some((dir, _)) = path.rsplit_once('/') {
-            state.dirs.push(dir.to_owned());
+        let mut dir = dir_of(path);
+        while !dir.is_empty() {
+            state.dirs.insert(dir.to_owned());
+            state.durable_dirs.insert(dir.to_owned());
+            dir = dir_of(dir);
         }
     }
 
@@ -149,6 +164,7 @@ impl MemoryDisk {
             names: state.names.clone(),
             durable_names: state.durable_names.clone(),
             dirs: state.dirs.clone(),
+            durable_dirs: state.durable_dirs.clone(),
             unsynced_names: state.unsynced_names.clone(),
             life: state.life,
             faults: Faults::default(),
@@ -169,8 +185,8 @@ impl MemoryDisk {
             inode.cache.clone_from(&inode.durable);
             inode.unsynced.clear();
         }
-        state.names = state.durable_names.clone();
         state.unsynced_names.clear();
+        state.lose_names();
         state.reboot();
     }
 
@@ -179,11 +195,11 @@ impl MemoryDisk {
         let mut state = self.lock();
         let state = &mut *state;
         let kept = rng.below(state.unsynced_names.len() as u64 + 1) as usize;
-        for change in &state.unsynced_names[..kept] {
-            apply(&mut state.durable_names, change);
-        }
-        state.names = state.durable_names.clone();
+        let (files, dirs) = (&mut state.durable_names, &mut state.durable_dirs);
+        let mut names = Names { files, dirs };
+        state.unsynced_names[..kept].iter().for_each(|change| names.apply(change));
         state.unsynced_names.clear();
+        state.lose_names();
         for inode in &mut state.inodes {
             inode.crash(rng);
         }
@@ -239,8 +255,20 @@ impl State {
         self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// Names are what is durable; those in a directory that is not are lost with it.
+    fn lose_names(&mut self) {
+        let dirs = &mut self.durable_dirs;
+        while let Some(lost) = dirs.iter().find(|dir| !has_dir(dirs, dir_of(dir))).cloned() {
+            dirs.remove(&lost);
+        }
+        let dirs = &self.durable_dirs;
+        self.durable_names.retain(|path, _| has_dir(dirs, dir_of(path)));
+        self.names.clone_from(&self.durable_names);
+        self.dirs.clone_from(&self.durable_dirs);
+    }
+
     fn change(&mut self, change: Change) {
-        apply(&mut self.names, &change);
+        Names { files: &mut self.names, dirs: &mut self.dirs }.apply(&change);
         self.unsynced_names.push(change);
         self.step();
     }
@@ -279,8 +307,9 @@ impl Inode {
     }
 
     fn sync(&mut self) {
-        self.durable.clone_from(&self.cache);
-        self.unsynced.clear();
+        for edit in std::mem::take(&mut self.unsynced) {
+            edit.apply(&mut self.durable);
+        }
     }
 
     fn crash(&mut self, rng: &mut Rng) {
@@ -360,16 +389,24 @@ impl Edit {
     }
 }
 
-fn apply(names: &mut BTreeMap<String, usize>, change: &Change) {
-    match change {
-        Change::Link { path, inode } => drop(names.insert(path.clone(), *inode)),
-        Change::Rename { from, to } => {
-            if let Some(inode) = names.remove(from) {
-                names.insert(to.clone(), inode);
+impl Names<'_> {
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Link { path, inode } => drop(self.files.insert(path.clone(), *inode)),
+            Change::Rename { from, to } => {
+                if let Some(inode) = self.files.remove(from) {
+                    self.files.insert(to.clone(), inode);
+                }
             }
+            Change::Remove { path } => drop(self.files.remove(path)),
+            Change::MakeDir { path } => drop(self.dirs.insert(path.clone())),
         }
-        Change::Remove { path } => drop(names.remove(path)),
     }
+}
+
+/// The root is always there.
+fn has_dir(dirs: &BTreeSet<String>, dir: &str) -> bool {
+    dir.is_empty() || dirs.contains(dir)
 }
 
 fn dir_of(path: &str) -> &str {
@@ -391,7 +428,7 @@ impl Disk for MemoryDisk {
             (Err(error), Mode::Read | Mode::Write) => return Err(error),
             (Err(error), Mode::Create) => {
                 let dir = dir_of(path);
-                if !dir.is_empty() && !state.dirs.iter().any(|known| known == dir) {
+                if !has_dir(&state.dirs, dir) {
                     return Err(error);
                 }
                 let inode = state.inodes.len();
@@ -461,13 +498,12 @@ impl Disk for MemoryDisk {
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let state = self.enter(Operation::List)?;
-        if !dir.is_empty() && !state.dirs.iter().any(|known| known == dir) {
+        if !has_dir(&state.dirs, dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let names = state.names.keys().filter(|path| dir_of(path) == dir);
+        let paths = state.names.keys().chain(&state.dirs).filter(|path| dir_of(path) == dir);
         let mut names: Vec<String> =
-            names.filter_map(|path| path.rsplit('/').next()).map(str::to_owned).collect();
-        names.extend(state.dirs.iter().filter(|path| dir_of(path) == dir).cloned());
+            paths.filter_map(|path| path.rsplit('/').next()).map(str::to_owned).collect();
         names.sort();
         names.dedup();
         Ok(names)
@@ -475,23 +511,26 @@ impl Disk for MemoryDisk {
 
     fn create_dir(&mut self, dir: &str) -> io::Result<()> {
         let mut state = self.enter(Operation::CreateDir)?;
-        if !state.dirs.iter().any(|known| known == dir) {
-            state.dirs.push(dir.to_owned());
-            state.step();
+        if !has_dir(&state.dirs, dir) {
+            state.change(Change::MakeDir { path: dir.to_owned() });
         }
         Ok(())
     }
 
     fn sync_dir(&mut self, dir: &str) -> io::Result<()> {
         let mut state = self.enter(Operation::SyncDir)?;
-        let changes = std::mem::take(&mut state.unsynced_names);
-        for change in changes {
+        let state = &mut *state;
+        let (files, dirs) = (&mut state.durable_names, &mut state.durable_dirs);
+        let mut names = Names { files, dirs };
+        for change in std::mem::take(&mut state.unsynced_names) {
             let path = match &change {
-                Change::Link { path, .. } | Change::Remove { path } => path,
+                Change::Link { path, .. }
+                | Change::Remove { path }
+                | Change::MakeDir { path } => path,
                 Change::Rename { to, .. } => to,
             };
             if dir_of(path) == dir {
-                apply(&mut state.durable_names, &change);
+                names.apply(&change);
             } else {
                 state.unsynced_names.push(change);
             }

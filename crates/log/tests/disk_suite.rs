@@ -108,6 +108,26 @@ fn the_disk_in_memory() {
     suite(MemoryDisk::default());
 }
 
+/// Only the disk in memory can forget.
+#[test]
+fn names_and_directories_that_were_not_synced_are_lost_with_what_is_in_them() {
+    let mut disk = MemoryDisk::default();
+    disk.create_dir("d").unwrap();
+    let file = disk.open("d/a", Mode::Create).unwrap();
+    disk.sync(&file).unwrap();
+    disk.sync_dir("d").unwrap();
+    let lost = disk.fork();
+    lost.lose_unsynced();
+    assert_eq!(lost.list("").unwrap(), [""; 0], "the directory's own name was not synced");
+    assert_eq!(lost.list("d").unwrap_err().kind(), ErrorKind::NotFound);
+
+    disk.sync_dir("").unwrap();
+    disk.open("d/b", Mode::Create).unwrap();
+    disk.lose_unsynced();
+    assert_eq!(disk.list("").unwrap(), ["d"]);
+    assert_eq!(disk.list("d").unwrap(), ["a"]);
+}
+
 fn work<D: Disk>(mut disk: D) -> Vec<(String, Vec<u8>)> {
     format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC).unwrap();
     let options = options(2_000, 500);

@@ -7,7 +7,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Node, PARTITION, batch, check_indexes, election, formatted, meta, options};
-use quorate_base::{Epoch, Offset, Uuid};
+use quorate_base::{Epoch, Offset, Rng, Uuid};
 use quorate_log::{
     BatchBuilder, Batches, Disk, Error, Log, MemoryDisk, Mode, Operation, Options, Read, Written,
     format, read_cold, recover,
@@ -309,17 +309,24 @@ fn a_format_that_was_cut_short_is_run_again() {
         let mut disk = MemoryDisk::default();
         disk.limit_power(Some(power));
         let finished = format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC).is_ok();
-        disk.lose_unsynced();
+        for seed in 0..6 {
+            let mut disk = disk.fork();
+            match seed {
+                0 => disk.lose_unsynced(),
+                1 => disk.kill(),
+                _ => disk.crash(&mut Rng::new(power * 6 + seed)),
+            }
+            match format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC) {
+                Ok(()) => assert!(!finished),
+                Err(Error::AlreadyFormatted { path }) => assert_eq!(path, "meta.properties"),
+                Err(error) => panic!("power {power}: {error}"),
+            }
+            let recovery = recover(&mut disk, &options(1, 1)).unwrap();
+            assert_eq!((recovery.end, recovery.election), (Offset(0), None));
+        }
         if finished {
             break;
         }
-        match format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC) {
-            Ok(()) => {}
-            Err(Error::AlreadyFormatted { path }) => assert_eq!(path, "meta.properties"),
-            Err(error) => panic!("power {power}: {error}"),
-        }
-        let recovery = recover(&mut disk, &options(1, 1)).unwrap();
-        assert_eq!((recovery.end, recovery.election), (Offset(0), None));
         cuts += 1;
     }
     assert!(cuts > 100, "{cuts} cuts");
