@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SYNCS: usize = 200;
-/// Between two syncs. A loop without it uses up its share of a busy processor, and then waits for its
-/// turn longer than for the disk; nodes sleep between syncs, too.
+/// Between two syncs. A loop without it uses up its share of a busy processor, and then waits for
+/// its turn longer than for the disk; nodes sleep between syncs, too.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Facts without which the figures mean nothing.

@@ -1,6 +1,6 @@
 //! `cargo xtask tidy` prints what breaks the rules of the repository, one line each;
-//! `cargo xtask wrap` mends what it can: comments that are too wide; `cargo xtask interop` lets real
-//! Kafka judge us.
+//! `cargo xtask wrap` mends what it can: comments that are too wide; `cargo xtask interop` lets
+//! real Kafka judge us.
 
 use std::io;
 use std::process::{Command, ExitCode};

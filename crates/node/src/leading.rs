@@ -1,8 +1,8 @@
-//! The leader's side of clients' requests: judge them on the machine's tail, append what they add as
-//! one batch, answer once it is committed.
+//! The leader's side of clients' requests: judge them on the machine's tail, append what they add
+//! as one batch, answer once it is committed.
 //!
-//! An answer that appends nothing is a linearizable read: it leaves only when the tail it was judged on
-//! is committed and leadership was proved after the request arrived [P46].
+//! An answer that appends nothing is a linearizable read: it leaves only when the tail it was
+//! judged on is committed and leadership was proved after the request arrived [P46].
 
 use crate::clients::{Failure, Origin, Pending, Read, Settled, Waiting, Write};
 use crate::handle::Error;
@@ -18,7 +18,8 @@ use std::collections::VecDeque;
 
 /// A batch is closed once its records have so many bytes; a single request may take it further.
 const BATCH_BYTES: usize = 1 << 20;
-/// A write's own bytes may be so many: with what a machine adds it stays below Kafka's batch limit of 8 MiB.
+/// A write's own bytes may be so many: with what a machine adds it stays below Kafka's batch limit
+/// of 8 MiB.
 pub const WRITE_BYTES_MAX: usize = 4 << 20;
 
 /// What a replica holds only while it leads.
@@ -110,8 +111,8 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    /// Leadership was not proved: a read goes to whoever leads now, and so does a judged write, which
-    /// added nothing.
+    /// Leadership was not proved: a read goes to whoever leads now, and so does a judged write,
+    /// which added nothing.
     fn unproved(&mut self, waiting: Waiting<M::Query>) {
         match waiting {
             Waiting::Read(read) => self.clients.reads.push_back(read),
@@ -198,7 +199,8 @@ impl<M: Machine> Replica<M> {
                     self.leading.uncommitted_bytes += size;
                     self.clients.pending.extend(appending);
                 }
-                // Refused: the machine's tail holds what is not in the log. `refused` has dropped it.
+                // Refused: the machine's tail holds what is not in the log. `refused` has dropped
+                // it.
                 Some(_) => {
                     for pending in appending.into_iter().rev() {
                         self.clients.writes.push_front(pending.write);
@@ -232,7 +234,8 @@ impl<M: Machine> Replica<M> {
         self.step(Input::Read { token });
     }
 
-    /// Leadership was proved after these arrived: what they wait for now is that the machine has it all.
+    /// Leadership was proved after these arrived: what they wait for now is that the machine has it
+    /// all.
     pub(crate) fn proved(&mut self, token: Token, offset: Offset) {
         for waiting in self.clients.unproved.remove(&token).unwrap_or_default() {
             let upto = match &waiting {
@@ -279,7 +282,8 @@ impl<M: Machine> Replica<M> {
             }
             for waiting in first.remove() {
                 match waiting {
-                    // The session was alive for an earlier attempt, and nobody knows what became of it.
+                    // The session was alive for an earlier attempt, and nobody knows what became of
+                    // it.
                     Waiting::Judged {
                         answer: Answer::Session(SessionRefusal::Unknown),
                         write,

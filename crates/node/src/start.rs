@@ -178,8 +178,8 @@ fn open_quorum(
     quorum.map_err(StartError::Quorum)
 }
 
-/// How long a leader may keep our fetch when it has no news: Kafka's half second, and well below the
-/// times at which either side takes silence for death, or an idle quorum would elect for ever.
+/// How long a leader may keep our fetch when it has no news: Kafka's half second, and well below
+/// the times at which either side takes silence for death, or an idle quorum would elect for ever.
 fn fetch_max_wait(config: &Config) -> Span {
     let silence = config.fetch_timeout.min(config.request_timeout);
     Span::ms(500).min(Span(silence.0 / 3))

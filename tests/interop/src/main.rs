@@ -1,7 +1,8 @@
 //! `cargo xtask interop [NAME…]`: Kafka's own programs judge what we write and say.
 //!
-//! Needs Java and Maven besides Rust, so `cargo test` does not run it; CI does. A piece that is missing
-//! fails the run and is named: nothing here is ever skipped. What a failing scenario left is kept.
+//! Needs Java and Maven besides Rust, so `cargo test` does not run it; CI does. A piece that is
+//! missing fails the run and is named: nothing here is ever skipped. What a failing scenario left
+//! is kept.
 
 mod java;
 mod scenario;
