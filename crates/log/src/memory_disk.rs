@@ -524,9 +524,9 @@ impl Disk for MemoryDisk {
         let mut names = Names { files, dirs };
         for change in std::mem::take(&mut state.unsynced_names) {
             let path = match &change {
-                Change::Link { path, .. }
-                | Change::Remove { path }
-                | Change::MakeDir { path } => path,
+                Change::Link { path, .. } | Change::Remove { path } | Change::MakeDir { path } => {
+                    path
+                }
                 Change::Rename { to, .. } => to,
             };
             if dir_of(path) == dir {

@@ -50,7 +50,9 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Log { directory, error } => write!(f, "in {}: {error}", directory.display()),
+            StartError::Log { directory, error } => {
+                write!(f, "in {}: {error}", directory.display())
+            }
             StartError::Topic { directory, expected, found } => write!(
                 f,
                 "{} holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
@@ -75,6 +77,7 @@ pub fn log_options(config: &Config) -> Options {
     Options {
         partition: format!("{}-0", config.topic),
         segment_bytes: config.segment_bytes,
+        segment_ms: config.segment_ms,
         tail_bytes: config.tail_max_bytes,
         ..Options::default()
     }
