@@ -62,6 +62,8 @@ pub struct Config {
     pub fetch_max_bytes: u32,
     /// `metadata.log.segment.bytes`.
     pub segment_bytes: u64,
+    /// `metadata.log.segment.ms`.
+    pub segment_ms: u64,
     /// `socket.request.max.bytes`: a longer frame closes its connection.
     pub request_max_bytes: u32,
     /// `quorate.uncommitted.max.bytes`: at this many bytes proposed and not yet committed, client
@@ -101,6 +103,7 @@ impl Config {
             retry_backoff: Span::ms(20),
             fetch_max_bytes: 1 << 20,
             segment_bytes: 1 << 30,
+            segment_ms: 7 * 24 * 3_600 * 1_000,
             request_max_bytes: 100 << 20,
             uncommitted_max_bytes: 32 << 20,
             tail_max_bytes: 16 << 20,

@@ -172,6 +172,7 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         retry_backoff: span(values, &table::RETRY_BACKOFF),
         fetch_max_bytes: values.number32(&table::FETCH_MAX_BYTES),
         segment_bytes: values.number(&table::SEGMENT_BYTES),
+        segment_ms: values.number(&table::SEGMENT_MS),
         request_max_bytes: values.number32(&table::REQUEST_MAX_BYTES),
         uncommitted_max_bytes: values.number(&table::UNCOMMITTED_MAX_BYTES),
         tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),

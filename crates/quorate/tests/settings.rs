@@ -55,6 +55,7 @@ fn a_minimal_file_has_kafkas_defaults() {
     assert_eq!(config.retry_backoff, expect.retry_backoff);
     assert_eq!(config.fetch_max_bytes, expect.fetch_max_bytes);
     assert_eq!(config.segment_bytes, expect.segment_bytes);
+    assert_eq!(config.segment_ms, expect.segment_ms);
     assert_eq!(config.request_max_bytes, expect.request_max_bytes);
     assert_eq!(config.uncommitted_max_bytes, expect.uncommitted_max_bytes);
     assert_eq!(config.tail_max_bytes, expect.tail_max_bytes);
@@ -67,7 +68,8 @@ fn every_setting_reaches_the_node() {
          controller.quorum.election.timeout.ms=11\ncontroller.quorum.fetch.timeout.ms=12\n\
          controller.quorum.election.backoff.max.ms=13\ncontroller.quorum.request.timeout.ms=14\n\
          controller.quorum.retry.backoff.ms=15\ncontroller.quorum.fetch.max.bytes=16\n\
-         metadata.log.segment.bytes=8388608\nsocket.request.max.bytes=18\n\
+         metadata.log.segment.bytes=8388608\nmetadata.log.segment.ms=17\n\
+         socket.request.max.bytes=18\n\
          quorate.http.listen=127.0.0.1:0\nquorate.uncommitted.max.bytes=1048576\n\
          quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n"
     );
@@ -82,6 +84,7 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.retry_backoff, Span::ms(15));
     assert_eq!(config.fetch_max_bytes, 16);
     assert_eq!(config.segment_bytes, 8_388_608);
+    assert_eq!(config.segment_ms, 17);
     assert_eq!(config.request_max_bytes, 18);
     assert_eq!(config.http.map(|at| at.host).as_deref(), Some("127.0.0.1"));
     assert_eq!(config.uncommitted_max_bytes, 1_048_576);

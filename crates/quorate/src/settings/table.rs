@@ -200,6 +200,13 @@ pub static SEGMENT_BYTES: Setting = setting(
     Some("1073741824"),
     "The size at which the log begins a new file.",
 );
+/// `metadata.log.segment.ms`.
+pub static SEGMENT_MS: Setting = setting(
+    "metadata.log.segment.ms",
+    number(1, i64::MAX as u64),
+    Some("604800000"),
+    "The age at which the log begins a new file, whatever its size.",
+);
 /// `socket.request.max.bytes`.
 pub static REQUEST_MAX_BYTES: Setting = setting(
     "socket.request.max.bytes",
@@ -237,7 +244,7 @@ pub static TAIL_MAX_BYTES: Setting = setting(
 );
 
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 23] = [
+pub static ALL: [&Setting; 24] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -256,6 +263,7 @@ pub static ALL: [&Setting; 23] = [
     &RETRY_BACKOFF,
     &FETCH_MAX_BYTES,
     &SEGMENT_BYTES,
+    &SEGMENT_MS,
     &REQUEST_MAX_BYTES,
     &MACHINE,
     &HTTP,
