@@ -19,7 +19,7 @@ mod tail;
 
 pub use batch::{Batch, Header, HeaderIter, Headers, Record};
 pub use kv::Kv;
-pub use machine::{Corrupt, Image, Machine, OwnedRecord};
+pub use machine::{Corrupt, Image, Machine, OwnedRecord, Records};
 pub use proposal::{Group, MAX_ANSWER_BYTES, Proposal};
 pub use request::{Answer, Operation, Request, SessionId, SessionRefusal, Stamp};
 pub use sessioned::{MAX_SESSION_SLOTS, MAX_SESSION_TTL, MAX_SESSIONS, MIN_SESSION_TTL, Sessioned};

@@ -42,15 +42,14 @@ pub trait Machine {
     /// Replaces the state by the one that `records` describe, as it was at `at`. Never asked of a
     /// leader. After an error the
     /// state is unspecified: restore again or drop the machine.
-    fn restore(
-        &mut self,
-        at: OffsetEpoch,
-        records: &mut dyn Iterator<Item = OwnedRecord>,
-    ) -> Result<(), Corrupt>;
+    fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt>;
 
     /// `Some`: this replica leads since that epoch; everything below the offset is applied, and the
-    /// tail is the state. `None`: it does not lead any more; the tail is gone.
-    fn lead(&mut self, now: Time, since: Option<(Epoch, Offset)>);
+    /// tail is the state. `None`: it does not lead any more; the tail is gone. A machine that takes
+    /// every request, whatever came before, keeps no tail and needs nothing here.
+    fn lead(&mut self, now: Time, since: Option<(Epoch, Offset)>) {
+        let _ = (now, since);
+    }
 
     /// Judges a request on the tail. `at` is the offset that the first record it adds to `out` will
     /// get, and the end of the tail that the request is judged on. Adds any number of records,
@@ -59,13 +58,21 @@ pub trait Machine {
     fn propose(&mut self, now: Time, at: Offset, request: &Request, out: &mut Proposal);
 
     /// Proposes what is due by time, as groups of records without an answer. `at` as in `propose`.
-    /// May leave work for a next call, with a deadline that has passed.
-    fn wake(&mut self, now: Time, at: Offset, out: &mut Proposal);
+    /// May leave work for a next call, with a deadline that has passed. A machine without timers
+    /// needs neither this nor `deadline`.
+    fn wake(&mut self, now: Time, at: Offset, out: &mut Proposal) {
+        let _ = (now, at, out);
+    }
 
     /// When the leader should call `wake`; earlier is harmless. [`Time::NEVER`] if nothing is
     /// timed.
-    fn deadline(&self) -> Time;
+    fn deadline(&self) -> Time {
+        Time::NEVER
+    }
 }
+
+/// The records of a snapshot, one after the other.
+pub type Records<'a> = dyn Iterator<Item = OwnedRecord> + 'a;
 
 /// A record that owns its bytes: the unit of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]

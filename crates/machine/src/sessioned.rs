@@ -15,7 +15,7 @@ use crate::session_record::{
     PREFIX, Slot, decode_session, encode_session, session_key, session_of, slot_key,
 };
 use crate::tail::Tail;
-use crate::{Batch, Corrupt, Image, Machine, OwnedRecord, Proposal, Record};
+use crate::{Batch, Corrupt, Image, Machine, Proposal, Record, Records};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,11 +239,7 @@ impl<M: Machine> Machine for Sessioned<M> {
         Image::new(self.state.image().chain(self.inner.snapshot()))
     }
 
-    fn restore(
-        &mut self,
-        at: OffsetEpoch,
-        records: &mut dyn Iterator<Item = OwnedRecord>,
-    ) -> Result<(), Corrupt> {
+    fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
         assert!(self.lead.is_none(), "a leader never goes back to a snapshot");
         self.state = Leaves::default();
         let mut own = Ok(());

@@ -3,20 +3,27 @@
 //! The node has a thread with an event loop to itself; everyone else holds a [`Handle`], which
 //! works from any thread and any async runtime.
 
+use crate::format::{self, FormatError};
+use quorate_base::ReplicaId;
 use quorate_machine::Machine;
-use quorate_node::config::Config;
+use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::handle::Handle;
 use quorate_node::runtime::{Fatal, Node};
 use quorate_node::start::StartError;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// Why a node does not start on a thread of its own.
 #[derive(Debug)]
 pub enum EmbedError {
+    /// Its directory cannot be formatted.
+    Format(FormatError),
+    /// There is no free port for it to listen on.
+    Port(io::Error),
     /// The node itself.
     Start(StartError),
     /// The operating system gives no thread or no event queue for it.
@@ -26,6 +33,8 @@ pub enum EmbedError {
 impl fmt::Display for EmbedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            EmbedError::Format(error) => error.fmt(f),
+            EmbedError::Port(error) => write!(f, "no port of 127.0.0.1 can be had: {error}"),
             EmbedError::Start(error) => error.fmt(f),
             EmbedError::Thread(error) => write!(
                 f,
@@ -86,6 +95,38 @@ where
         let gone = || EmbedError::Thread(io::Error::other("it ended without a word"));
         let (handle, address) = told.recv().map_err(|_| gone())??;
         Ok(Embedded { handle, address, thread })
+    }
+
+    /// Starts nodes 1 to `count` of one cluster in this process, each on a free port of this
+    /// machine and with a directory of its own in `directory`, which is formatted where it is not
+    /// yet. For examples, tests, and services that want the store and not the other machines.
+    ///
+    /// # Errors
+    /// Why one of them does not start; those before it run on.
+    pub fn cluster_in(
+        directory: &Path,
+        count: u32,
+        machine: impl Fn() -> M,
+    ) -> Result<Vec<Embedded<M>>, EmbedError> {
+        // All are held until each has its own, so that no two get the same.
+        let ports: Vec<TcpListener> = (0..count)
+            .map(|_| TcpListener::bind("127.0.0.1:0"))
+            .collect::<io::Result<_>>()
+            .map_err(EmbedError::Port)?;
+        let mut voters = Vec::new();
+        for (id, port) in (1..).zip(&ports) {
+            let port = port.local_addr().map_err(EmbedError::Port)?.port();
+            let at = HostPort { host: "127.0.0.1".into(), port };
+            voters.push(Voter { id: ReplicaId(id), at });
+        }
+        drop(ports);
+        let start = |Voter { id, at }: &Voter| {
+            let own = directory.join(format!("node-{id}"));
+            let config = Config::new(Some(*id), own, voters.clone(), at.clone());
+            format::format(&config, Some("embedded")).map_err(EmbedError::Format)?;
+            Embedded::start(config, machine())
+        };
+        voters.iter().map(start).collect()
     }
 
     /// A way to talk to it.

@@ -3,8 +3,8 @@
 //! Three steps to a service that survives the loss of machines: implement [`Machine`], give each
 //! node a [`Config`] and a formatted directory, start it with [`Embedded::start`]. Any node takes
 //! any request; a write that was answered is on the disks of a majority. Wrap the machine in
-//! [`Sessioned`] and requests that were sent twice are applied once. `examples/counter.rs` is a
-//! whole one.
+//! [`Sessioned`], write through a [`Session`], and requests that were sent twice are applied once.
+//! `examples/counter.rs` is a whole one, in one process by [`Embedded::cluster_in`].
 //!
 //! ```no_run
 //! use quorate::{Config, Consistency, Embedded, HostPort, Kv, ReplicaId, Request, Span, Voter, kv};
@@ -34,17 +34,19 @@ mod embedded;
 mod format;
 pub mod http;
 pub mod properties;
+mod session;
 pub mod settings;
 
 pub use embedded::{EmbedError, Embedded};
 pub use format::{FormatError, Formatted, format, random_uuid};
 pub use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Rng, Span, Time, Uuid};
 pub use quorate_machine::{
-    Answer, Batch, Corrupt, Image, Kv, Machine, Operation, OwnedRecord, Proposal, Record, Request,
-    SessionId, SessionRefusal, Sessioned, Stamp, kv,
+    Answer, Batch, Corrupt, Image, Kv, Machine, Operation, OwnedRecord, Proposal, Record, Records,
+    Request, SessionId, SessionRefusal, Sessioned, Stamp, kv,
 };
 pub use quorate_node::config::{Config, HostPort, Voter};
 pub use quorate_node::handle::{Consistency, Error, Handle};
 pub use quorate_node::runtime::{Fatal, Node};
 pub use quorate_node::start::StartError;
 pub use quorate_node::status;
+pub use session::{Session, SessionError};

@@ -20,8 +20,7 @@ pub use write::{Condition, Write};
 use crate::leaves::Leaves;
 use crate::tail::Tail;
 use crate::{
-    Answer, Batch, Corrupt, Image, Machine, Operation, OwnedRecord, Proposal, Request,
-    SessionRefusal,
+    Answer, Batch, Corrupt, Image, Machine, Operation, Proposal, Records, Request, SessionRefusal,
 };
 use bytes::Bytes;
 use limits::is_reserved;
@@ -122,11 +121,7 @@ impl Machine for Kv {
         self.state.image()
     }
 
-    fn restore(
-        &mut self,
-        at: OffsetEpoch,
-        records: &mut dyn Iterator<Item = OwnedRecord>,
-    ) -> Result<(), Corrupt> {
+    fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
         assert!(self.tail.is_none(), "a leader never goes back to a snapshot");
         *self = Kv::new();
         for record in records {
@@ -161,11 +156,5 @@ impl Machine for Kv {
             tail.put(key, at, write.value().map(|_| ()));
         }
         out.answer(outcome.answer());
-    }
-
-    fn wake(&mut self, _now: Time, _at: Offset, _out: &mut Proposal) {}
-
-    fn deadline(&self) -> Time {
-        Time::NEVER
     }
 }

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Time};
 use quorate_machine::{
-    Answer, Batch, Corrupt, Image, Machine, Operation, OwnedRecord, Proposal, Request,
+    Answer, Batch, Corrupt, Image, Machine, Operation, OwnedRecord, Proposal, Records, Request,
     SessionRefusal,
 };
 use std::collections::BTreeMap;
@@ -117,11 +117,7 @@ impl Machine for Locks {
         )
     }
 
-    fn restore(
-        &mut self,
-        _at: OffsetEpoch,
-        records: &mut dyn Iterator<Item = OwnedRecord>,
-    ) -> Result<(), Corrupt> {
+    fn restore(&mut self, _at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
         self.state.clear();
         for record in records {
             let value = text(&record.value.unwrap());
