@@ -22,10 +22,16 @@ const TRIES_MAX: u32 = 12;
 
 /// What a client asks of its node now.
 pub(crate) enum Action {
-    Write { request: Request },
-    Read { query: Query },
+    Write {
+        request: Request,
+    },
+    Read {
+        query: Query,
+    },
     /// Answered by the node itself, at once.
-    Peek { query: Query },
+    Peek {
+        query: Query,
+    },
 }
 
 /// An action, where it goes, and the name of its answer.

@@ -20,8 +20,13 @@ pub(crate) struct Op {
 /// What it asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    Put { value: Bytes, condition: Condition },
-    Delete { condition: Condition },
+    Put {
+        value: Bytes,
+        condition: Condition,
+    },
+    Delete {
+        condition: Condition,
+    },
     Get,
     /// A read that promises nothing but to be of the past.
     Peek,
@@ -34,10 +39,19 @@ pub(crate) enum Seen {
     Unknown,
     /// It was told that nothing was done, nor ever will be.
     NotDone,
-    Written { version: Offset },
-    Deleted { at: Offset },
+    Written {
+        version: Offset,
+    },
+    Deleted {
+        at: Offset,
+    },
     Absent,
-    Failed { current: Option<Offset> },
+    Failed {
+        current: Option<Offset>,
+    },
     /// A read's reply, from the state with this end.
-    Found { found: Option<(Bytes, Offset)>, end: Offset },
+    Found {
+        found: Option<(Bytes, Offset)>,
+        end: Offset,
+    },
 }

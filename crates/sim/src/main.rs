@@ -75,14 +75,14 @@ fn main() -> ExitCode {
 /// Where a plan comes from. Seeds become plans only when their turn comes.
 enum Source {
     Seed(u64),
-    File(PathBuf, Plan),
+    File(PathBuf, Box<Plan>),
 }
 
 impl Source {
     fn plan(&self) -> Plan {
         match self {
             Source::Seed(seed) => Plan::of_seed(*seed),
-            Source::File(_, plan) => plan.clone(),
+            Source::File(_, plan) => Plan::clone(plan),
         }
     }
 
@@ -104,17 +104,14 @@ fn plans(arguments: &Arguments) -> Result<Vec<Source>, String> {
         format!("{what} is no seed (hexadecimal digits), and as the path of a plan: {error}")
     })?;
     let plan = Plan::parse(&text).map_err(|bad| format!("{what}: {bad}"))?;
-    Ok(vec![Source::File(path.to_owned(), plan)])
+    Ok(vec![Source::File(path.to_owned(), Box::new(plan))])
 }
 
 fn sweep(arguments: &Arguments, plans: &[Source]) -> ExitCode {
     let bar = progress(plans.len() as u64);
     let (mut all, mut seconds, mut events, mut failed) = (Marks::default(), 0.0, 0, 0);
-    let how = How {
-        lines: arguments.trace.unwrap_or(0),
-        until: arguments.until.unwrap_or(Time::NEVER),
-        ..How::default()
-    };
+    let until = arguments.until.unwrap_or(Time::NEVER);
+    let how = How { lines: arguments.trace.unwrap_or(0), ..How::until(until) };
     for source in plans {
         bar.set_message(source.name());
         let outcome = run(&source.plan(), &how);

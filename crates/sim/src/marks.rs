@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 24] = [
+pub const ALL: [&str; 23] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -28,7 +28,6 @@ pub const ALL: [&str; 24] = [
     "a linearizable read was answered",
     "a node answered from its own state",
     "a follower answered for the leader",
-    "a busy reader was paused",
 ];
 
 /// A search that was given up. The one mark that may stay at zero, and should.

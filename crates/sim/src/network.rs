@@ -157,7 +157,8 @@ impl Network {
         let Some(end) = self.end_mut(to) else { return Arrival::Nothing };
         end.planned = false;
         let (owner, paused) = (end.owner, end.open && end.paused);
-        let cut = from.is_some_and(|from| self.cuts.get(&(from, owner.node)).is_some_and(|c| *c > 0));
+        let cut =
+            from.is_some_and(|from| self.cuts.get(&(from, owner.node)).is_some_and(|c| *c > 0));
         if cut || paused {
             return Arrival::Nothing;
         }

@@ -3,14 +3,14 @@
 //! happens here when the world says so.
 
 use crate::options::Options;
+use bytes::Bytes;
 use quorate_base::{ReplicaId, Rng, Span, Time, Uuid};
 use quorate_log::{Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
 use quorate_machine::{Kv, Sessioned};
+use quorate_node::Replica;
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
-use quorate_node::Replica;
 use quorate_raft::{Endpoint, WriteId};
-use bytes::Bytes;
 use std::path::PathBuf;
 
 /// The machine of this world.
@@ -89,7 +89,7 @@ impl Node {
         index: usize,
         options: &Options,
         mut rng: Rng,
-        #[cfg(mutants)] mutant: Option<quorate_raft::Mutant>,
+        #[cfg(mutants)] mutant: Option<quorate_node::Mutant>,
     ) -> Node {
         let at = |node: usize| HostPort { host: host(node), port: PORT };
         let id = ReplicaId(index as u32 + 1);

@@ -432,11 +432,9 @@ fn parse_step(words: &[&str]) -> Option<Step> {
         ["pause", node, "for", lasts] => {
             Step::Pause { node: node.parse().ok()?, lasts: parse_span(lasts)? }
         }
-        ["slow", node, "by", by, "for", lasts] => Step::Slow {
-            node: node.parse().ok()?,
-            by: parse_span(by)?,
-            lasts: parse_span(lasts)?,
-        },
+        ["slow", node, "by", by, "for", lasts] => {
+            Step::Slow { node: node.parse().ok()?, by: parse_span(by)?, lasts: parse_span(lasts)? }
+        }
         ["cut", from, arrow @ ("|" | ">"), to, "for", lasts] => Step::Cut {
             from: parse_ids(from)?,
             to: parse_ids(to)?,
@@ -493,9 +491,13 @@ mod tests {
 
     #[test]
     fn a_line_that_makes_no_sense_is_named() {
-        for line in
-            ["set voter 3", "1.0s reset 1 2", "1.000000s reset 1 9", "1.000000s explode 1", "seed x"]
-        {
+        for line in [
+            "set voter 3",
+            "1.0s reset 1 2",
+            "1.000000s reset 1 9",
+            "1.000000s explode 1",
+            "seed x",
+        ] {
             let bad = Plan::parse(&format!("# comment\n\n{line}\n"));
             assert_eq!(bad, Err(BadPlan { line: 3, text: line.to_owned() }));
         }

@@ -20,15 +20,22 @@ pub struct How {
     pub until: Time,
     /// The rule that the replicas break.
     #[cfg(mutants)]
-    pub mutant: Option<quorate_raft::Mutant>,
+    pub mutant: Option<quorate_node::Mutant>,
 }
 
 impl Default for How {
     /// No lines, to the end.
     fn default() -> How {
+        How::until(Time::NEVER)
+    }
+}
+
+impl How {
+    /// No lines, to a time of the world.
+    pub fn until(until: Time) -> How {
         How {
             lines: 0,
-            until: Time::NEVER,
+            until,
             #[cfg(mutants)]
             mutant: None,
         }

@@ -58,7 +58,12 @@ impl Trace {
         if self.reads() {
             let end = format!("?/?/?/{}", book.end());
             let (role, node) = ("down", node + 1);
-            self.push(format!("{} {node:<2} {role:<18} {:>3} {end:<16} {}", seconds(now), "", what()));
+            self.push(format!(
+                "{} {node:<2} {role:<18} {:>3} {end:<16} {}",
+                seconds(now),
+                "",
+                what()
+            ));
         }
     }
 

@@ -33,7 +33,13 @@ impl Words {
         self.asked.entry(from).or_default().push_back((api, version));
         let name = api.name();
         Ok(match api {
-            ApiKey::ApiVersions => name.to_owned(),
+            ApiKey::ApiVersions
+            | ApiKey::DescribeQuorum
+            | ApiKey::FetchSnapshot
+            | ApiKey::DescribeCluster
+            | ApiKey::AddRaftVoter
+            | ApiKey::RemoveRaftVoter
+            | ApiKey::UpdateRaftVoter => name.to_owned(),
             ApiKey::Vote => {
                 let vote: VoteRequest = request.decode()?;
                 let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
@@ -82,12 +88,17 @@ impl Words {
         let asked = self.asked.get_mut(&ConnId(from.0 ^ 1)).and_then(VecDeque::pop_front);
         let Some((api, version)) = asked else { return Ok("an answer".to_owned()) };
         let response = ResponseFrame::parse(frame.clone())?;
-        let answer = |words: String, code: ErrorCode| match code {
-            ErrorCode::None => words,
-            code => format!("{words} {code}"),
+        let answer = |words: String, code: ErrorCode| {
+            if code == ErrorCode::None { words } else { format!("{words} {code}") }
         };
         Ok(match api {
             ApiKey::ApiVersions => "speaks".to_owned(),
+            ApiKey::DescribeQuorum
+            | ApiKey::FetchSnapshot
+            | ApiKey::DescribeCluster
+            | ApiKey::AddRaftVoter
+            | ApiKey::RemoveRaftVoter
+            | ApiKey::UpdateRaftVoter => format!("answers {}", api.name()),
             ApiKey::Vote => {
                 let vote: VoteResponse = response.decode(version)?;
                 let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
@@ -119,7 +130,9 @@ impl Words {
                     return Ok(answer("no records".to_owned(), fetch.error_code));
                 };
                 let words = match (&p.diverging_epoch, &p.records) {
-                    (Some(end), _) => format!("diverging epoch={} end={}", end.epoch, end.end_offset),
+                    (Some(end), _) => {
+                        format!("diverging epoch={} end={}", end.epoch, end.end_offset)
+                    }
                     (None, Some(records)) => {
                         let marks: Vec<_> = crate::book::entries(records)
                             .map(|e| format!("[{}..{})@{}", e.base, e.end, e.epoch))
@@ -131,8 +144,7 @@ impl Words {
                 let current = p.current_leader.as_ref();
                 let leader = current.map_or((-1, -1), |l| (l.leader_epoch, l.leader_id));
                 let round = p.marks.as_ref().map_or(-1, |marks| marks.read_round);
-                let words =
-                    format!("{words} epoch={} leader={} round={round}", leader.0, leader.1);
+                let words = format!("{words} epoch={} leader={} round={round}", leader.0, leader.1);
                 answer(words, p.error_code)
             }
             ApiKey::Forward => {

@@ -45,10 +45,17 @@ pub(crate) enum Event {
     Turn(Process),
     Deliver(ConnId),
     Dial(Dial),
-    Dialed { dial: Dial, result: Result<ConnId, ConnectError> },
+    Dialed {
+        dial: Dial,
+        result: Result<ConnId, ConnectError>,
+    },
     /// The disk is done with what it was at.
     Disk(Process),
-    Read { process: Process, id: ReadId, read: ColdRead },
+    Read {
+        process: Process,
+        id: ReadId,
+        read: ColdRead,
+    },
     /// A step of the plan.
     Step(usize),
     /// What a step began is over.
@@ -93,6 +100,8 @@ pub(crate) struct World {
     disk_rng: Rng,
     turn_rng: Rng,
     phase: Phase,
+    /// The newest epoch, and since when nothing newer was seen.
+    steady: (Epoch, Time),
     pub events: u64,
     /// Events in this second.
     busy: (u64, u64),
@@ -123,7 +132,7 @@ impl World {
         plan: &Plan,
         keep: usize,
         log_lines: LogLines,
-        #[cfg(mutants)] mutant: Option<quorate_raft::Mutant>,
+        #[cfg(mutants)] mutant: Option<quorate_node::Mutant>,
     ) -> World {
         let options = &plan.options;
         let mut rng = Rng::new(plan.seed ^ 0x5151_5151);
@@ -166,6 +175,7 @@ impl World {
             disk_rng,
             turn_rng,
             phase: Phase::Faults,
+            steady: (Epoch::ZERO, Time(0)),
             events: 0,
             busy: (0, 0),
             books: vec![Book::default(); count],
@@ -210,7 +220,9 @@ impl World {
         self.busy.1 += 1;
         match self.busy.1 < EVENTS_PER_SECOND_MAX {
             true => Ok(()),
-            false => Err(Failure::new("nothing_spins", format!("{} events in a second", self.busy.1))),
+            false => {
+                Err(Failure::new("nothing_spins", format!("{} events in a second", self.busy.1)))
+            }
         }
     }
 
@@ -330,7 +342,6 @@ impl World {
                     self.network.dial(self.now, dial, &mut self.queue);
                 }
                 Out::Pause { conn } => {
-                    self.marks.hit("a busy reader was paused");
                     self.network.pause(self.now, conn, true, &mut self.queue);
                 }
                 Out::Resume { conn } => {
@@ -349,8 +360,7 @@ impl World {
                 Out::Answer { client, answer } => {
                     self.line(node, || format!("answers {client:?}: {answer:?}"));
                     let op = self.clients.op_of(client);
-                    let then =
-                        self.clients.answered(self.now, client, answer, &mut self.marks)?;
+                    let then = self.clients.answered(self.now, client, answer, &mut self.marks)?;
                     self.after(node, op, then)?;
                 }
                 Out::Reply { client, reply } => {
@@ -550,9 +560,12 @@ impl World {
         Ok(())
     }
 
+    /// Whether what a node appends is its own, and no one else has it yet.
     fn leads(&self, node: usize) -> bool {
         let running = self.nodes[node].running.as_ref();
-        running.is_some_and(|running| running.replica.view().role == RoleName::Leader)
+        running.is_some_and(|running| {
+            matches!(running.replica.view().role, RoleName::Leader | RoleName::Resigned)
+        })
     }
 
     /// Compares the batches of a log with all other logs.
@@ -585,8 +598,8 @@ impl World {
     fn read_done(&mut self, process: Process, id: ReadId, read: &ColdRead) -> Result<(), Failure> {
         let again = || Event::Read { process, id, read: read.clone() };
         let Some(node) = self.process(process, again) else { return Ok(()) };
-        let records = read_cold(&mut self.nodes[node].disk.clone(), read)
-            .map_err(|error| error.to_string());
+        let records =
+            read_cold(&mut self.nodes[node].disk.clone(), read).map_err(|error| error.to_string());
         self.line(node, || match &records {
             Ok(records) => format!("read [{}..{}): {} bytes", read.from, read.end, records.len()),
             Err(why) => format!("cannot read [{}..{}): {why}", read.from, read.end),
@@ -856,6 +869,10 @@ impl World {
         if self.phase == Phase::Faults {
             self.heal();
         }
+        let newest = self.last.iter().map(|last| last.epoch).max().unwrap_or_default();
+        if newest > self.steady.0 {
+            self.steady = (newest, self.now);
+        }
         match self.ill() {
             None => self.go_on()?,
             Some(why) => {
@@ -896,7 +913,9 @@ impl World {
         let mut leader = None;
         for (index, node) in self.nodes.iter().enumerate() {
             let number = index + 1;
-            let Some(running) = &node.running else { return Some(format!("node {number} is down")) };
+            let Some(running) = &node.running else {
+                return Some(format!("node {number} is down"));
+            };
             let view = running.replica.view();
             if view.role == RoleName::Leader {
                 leader = Some((view.epoch, view.leader, view.end));
@@ -919,6 +938,13 @@ impl World {
                     leader.2
                 ));
             }
+        }
+        // A question that a fault swallowed still runs out of time and may cost the leader its office.
+        let options = &self.plan.options;
+        let ripples = options.fetch_ms + options.request_ms + 2 * options.election_ms;
+        let steady = Span::ms(2 * ripples);
+        if self.phase == Phase::Agree && self.now.since(self.steady.1) < steady {
+            return Some(format!("epoch {} is new", self.steady.0));
         }
         match self.clients.waiting() {
             Some(op) => Some(format!("a client waits: {op:?}")),
@@ -987,7 +1013,8 @@ impl World {
                 Verdict::Linear => {}
                 Verdict::NotLinear => {
                     let ops: Vec<String> = ops.iter().map(describe).collect();
-                    let what = format!("no order explains what was seen of k{key}:\n{}", ops.join("\n"));
+                    let what =
+                        format!("no order explains what was seen of k{key}:\n{}", ops.join("\n"));
                     return Err(Failure::new("linear", what));
                 }
                 Verdict::Undecided => self.marks.hit(crate::marks::UNDECIDED),

@@ -40,7 +40,10 @@ pub(crate) fn files_reopen(
     }
     let election = recovery.election.as_ref().map(|election| election.encode());
     if !written.elections.contains(&election) {
-        return failure(format!("{election:?} is none of the states written, {:?}", written.elections));
+        return failure(format!(
+            "{election:?} is none of the states written, {:?}",
+            written.elections
+        ));
     }
     Ok(())
 }

@@ -17,7 +17,8 @@ pub(crate) struct OneLeaderPerEpoch {
 impl OneLeaderPerEpoch {
     /// True if this is a leader that was not seen before. `state` is the durable election state.
     pub fn see(&mut self, sight: &Sight<'_>, state: Option<&Bytes>) -> Result<bool, Failure> {
-        let own = format!(r#""leaderId":{},"leaderEpoch":{},"#, sight.process.node + 1, sight.view.epoch);
+        let own =
+            format!(r#""leaderId":{},"leaderEpoch":{},"#, sight.process.node + 1, sight.view.epoch);
         let durable = state.is_some_and(|state| String::from_utf8_lossy(state).contains(&own));
         if sight.view.role != RoleName::Leader || !durable {
             return Ok(false);
