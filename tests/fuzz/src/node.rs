@@ -548,7 +548,7 @@ fn play(world: &mut World, input: &mut &[u8]) -> Option<()> {
         }
         event::TIME => {
             let [tens] = take(input)?;
-            world.now = world.now + Span::ms(10 * u64::from(tens));
+            world.now += Span::ms(10 * u64::from(tens));
         }
         event::CLOSE => {
             let [conn] = take(input)?;

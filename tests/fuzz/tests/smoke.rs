@@ -38,7 +38,7 @@ fn the_canary_fails_where_it_must_and_again_when_replayed() {
 #[test]
 fn what_holds_too_much_and_what_hangs_fails() {
     let hungry = quorate_fuzz::Target {
-        check: |input| assert_eq!(vec![1u8; 1 << 20].len(), (1 << 20) + input.len() * 0),
+        check: |input| assert!(vec![1u8; 1 << 20].len() > input.len()),
         ..CANARY
     };
     let failure = run(hungry, options(10), |_| {}).unwrap_err();
