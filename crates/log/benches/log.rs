@@ -1,8 +1,8 @@
 //! How fast the log is on its own: appends of 256-byte records through [`Log`] and [`Store`], and
 //! recovery of a log of 1 GiB.
 //!
-//! An append here is a batch that is durable: built, planned, written, synced and marked. The disk in
-//! memory shows what the code costs, the operating system's what a sync adds. Run with
+//! An append here is a batch that is durable: built, planned, written, synced and marked. The disk
+//! in memory shows what the code costs, the operating system's what a sync adds. Run with
 //! `cargo bench -p quorate-log`; `TMPDIR` says which disk is measured.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
