@@ -1,5 +1,5 @@
-//! Frames in words, for the trace: the same words as in the scripts of the protocol. Remembers what was
-//! asked on each connection, because an answer does not say what it answers.
+//! Frames in words, for the trace: the same words as in the scripts of the protocol. Remembers what
+//! was asked on each connection, because an answer does not say what it answers.
 
 use bytes::Bytes;
 use quorate_node::ConnId;

@@ -1,5 +1,5 @@
-//! Seeds in a row: each is a world of its own, and nothing may be wrong in any. Together they must have
-//! met everything that the simulator is there to meet.
+//! Seeds in a row: each is a world of its own, and nothing may be wrong in any. Together they must
+//! have met everything that the simulator is there to meet.
 
 use quorate_sim::{How, Marks, Plan, marks, run};
 

@@ -1,0 +1,187 @@
+//! The disks: work that was given to one, work that is done, reads; and what a node goes down with
+//! and finds when it comes back. The books are kept here.
+
+use super::{Event, Last, Phase, World};
+use crate::book::Book;
+use crate::checkers::{Failure, Written, files_reopen};
+use crate::network::{Host, Process};
+use quorate_base::Span;
+use quorate_log::{ColdRead, Job, read_cold};
+use quorate_node::ReadId;
+use quorate_raft::{RoleName, WriteId};
+
+impl World {
+    pub(super) fn disk_time(&mut self, node: usize) -> Span {
+        let options = &self.plan.options;
+        let jitter = Span(self.disk_rng.below(options.disk_jitter_us + 1));
+        let slow = self.nodes[node].slow.iter().fold(Span::ZERO, |sum, span| sum + *span);
+        Span(options.disk_us) + jitter + slow
+    }
+
+    pub(super) fn disk_job(&mut self, node: usize, id: WriteId, job: Job) -> Result<(), Failure> {
+        let before = self.books[node].end();
+        if let Job::Truncate(cut) = &job {
+            self.marks.hit("a log was cut");
+            let left = self.books[node].entries.partition_point(|entry| entry.base < cut.end);
+            self.committed.cut(node, &self.books[node], left)?;
+            self.durable[node] = self.durable[node].min(cut.end);
+        }
+        if let Job::Replace { bytes, .. } = &job {
+            self.elections[node].push((id, Some(bytes.clone())));
+        }
+        let kept = self.books[node].follow(&job);
+        self.matched[node] = self.matched[node].min(kept);
+        if !self.leads(node) {
+            self.match_log(node, self.books[node].entries.len())?;
+        }
+        let end = self.books[node].end();
+        self.line(node, || match &job {
+            Job::Append(append) => {
+                let epochs: Vec<String> = crate::book::entries(&append.bytes)
+                    .map(|entry| entry.epoch.to_string())
+                    .collect();
+                format!("append [{before}..{end}) epoch={}", epochs.join(","))
+            }
+            Job::Truncate(_) => format!("truncate {before} -> {end}"),
+            Job::Replace { bytes, .. } => format!("remembers {}", String::from_utf8_lossy(bytes)),
+        });
+        if let Some((running, _)) = self.running(node) {
+            running.queued.push((id, job));
+        }
+        Ok(())
+    }
+
+    /// Whether what a node appends is its own, and no one else has it yet.
+    pub(super) fn leads(&self, node: usize) -> bool {
+        let running = self.nodes[node].running.as_ref();
+        running.is_some_and(|running| {
+            matches!(running.replica.view().role, RoleName::Leader | RoleName::Resigned)
+        })
+    }
+
+    /// Compares the batches of a log with all other logs.
+    pub(super) fn match_log(&mut self, node: usize, until: usize) -> Result<(), Failure> {
+        let known = self.matched[node];
+        if known < until {
+            self.logs.see(node, &self.books[node], known, until)?;
+            self.matched[node] = until;
+        }
+        Ok(())
+    }
+
+    pub(super) fn disk_done(&mut self, process: Process) -> Result<(), Failure> {
+        let Some(node) = self.process(process, || Event::Disk(process)) else { return Ok(()) };
+        let done = self.nodes[node].finish_disk();
+        let failed = |why| Failure::new("no_node_gives_up", format!("node {}: {why}", node + 1));
+        if let Some(upto) = done.map_err(failed)? {
+            self.trace.mix(&[self.now.0, node as u64, upto.0, 2]);
+            let elections = &mut self.elections[node];
+            let durable = elections.partition_point(|(id, _)| *id <= upto);
+            elections.drain(..durable.saturating_sub(1));
+            if let Some((running, local)) = self.running(node) {
+                running.replica.on_durable(local, upto);
+            }
+            self.line(node, || "the disk is done".to_owned());
+        }
+        self.reported(node)
+    }
+
+    pub(super) fn read_done(
+        &mut self,
+        process: Process,
+        id: ReadId,
+        read: &ColdRead,
+    ) -> Result<(), Failure> {
+        let again = || Event::Read { process, id, read: read.clone() };
+        let Some(node) = self.process(process, again) else { return Ok(()) };
+        let records =
+            read_cold(&mut self.nodes[node].disk.clone(), read).map_err(|error| error.to_string());
+        self.line(node, || match &records {
+            Ok(records) => format!("read [{}..{}): {} bytes", read.from, read.end, records.len()),
+            Err(why) => format!("cannot read [{}..{}): {why}", read.from, read.end),
+        });
+        if let Some((running, local)) = self.running(node) {
+            running.replica.on_read(local, id, records);
+        }
+        self.reported(node)
+    }
+
+    pub(super) fn up(&mut self, node: usize) -> Result<(), Failure> {
+        if self.nodes[node].running.is_some() {
+            return Ok(());
+        }
+        let before = self.books[node].end();
+        self.reopen(node)?;
+        let end = self.books[node].end();
+        if end < before {
+            self.marks.hit("a crash lost records");
+        }
+        let failed = |why| Failure::new("files_reopen", format!("node {}: {why}", node + 1));
+        self.nodes[node].start(self.now).map_err(failed)?;
+        self.last[node] = Last::default();
+        let process = self.life(node);
+        self.network.host(self.now, node, Host::Up(process), &mut self.queue);
+        self.trace.mix(&[self.now.0, node as u64, end.0, 3]);
+        self.line(node, || format!("starts, its log had {before} and ends at {end}"));
+        self.note_log_lines(node)?;
+        self.plan_turn(node, self.now);
+        Ok(())
+    }
+
+    /// Reads a node's files and compares them with what was written; from then on they count.
+    pub(super) fn reopen(&mut self, node: usize) -> Result<(), Failure> {
+        let failed = |why| Failure::new("files_reopen", format!("node {}: {why}", node + 1));
+        let (recovery, parts) = self.nodes[node].read_files().map_err(failed)?;
+        let found = Book::read(&parts);
+        let states: Vec<_> = self.elections[node].iter().map(|(_, state)| state.clone()).collect();
+        let (book, durable) = (&self.books[node], self.durable[node]);
+        let written = Written { book, durable, elections: &states };
+        files_reopen(node, &recovery, &found, &written)?;
+        self.books[node] = found;
+        self.matched[node] = 0;
+        self.match_log(node, self.books[node].entries.len())?;
+        self.durable[node] = recovery.end;
+        let state = recovery.election.map(|election| election.encode());
+        self.elections[node] = vec![(WriteId(0), state)];
+        Ok(())
+    }
+
+    /// A node goes down at once.
+    pub(super) fn down(&mut self, node: usize, power: bool, lasts: Span) {
+        if self.nodes[node].running.is_none() {
+            return;
+        }
+        self.marks.hit(if power { "a node lost power" } else { "a node was killed" });
+        let process = self.life(node);
+        self.line(node, || if power { "loses power" } else { "is killed" }.to_owned());
+        self.nodes[node].die(power);
+        self.nodes[node].paused_until = self.now;
+        let host = if power { Host::NoPower } else { Host::NoProcess };
+        self.gone(process, host, lasts);
+    }
+
+    /// An orderly stop is complete.
+    pub(super) fn stopped(&mut self, node: usize) -> Result<(), Failure> {
+        self.marks.hit("a node stopped in an orderly way");
+        self.line(node, || "stops".to_owned());
+        let failed = |why| Failure::new("no_node_gives_up", format!("node {}: {why}", node + 1));
+        self.nodes[node].finish_all().map_err(failed)?;
+        let end = self.books[node].end();
+        self.durable[node] = end;
+        let states = &mut self.elections[node];
+        states.drain(..states.len().saturating_sub(1));
+        let lasts = self.stopping[node];
+        self.gone(self.life(node), Host::NoProcess, lasts);
+        Ok(())
+    }
+
+    pub(super) fn gone(&mut self, process: Process, host: Host, lasts: Span) {
+        self.network.host(self.now, process.node, host, &mut self.queue);
+        self.trace.mix(&[self.now.0, process.node as u64, 4]);
+        for then in self.clients.died(self.now, process, &mut self.marks) {
+            self.then(then);
+        }
+        let lasts = if self.phase == Phase::Faults { lasts } else { Span::ms(1) };
+        self.queue.push(self.now + lasts, Event::Up(process.node));
+    }
+}

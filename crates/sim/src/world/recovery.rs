@@ -1,0 +1,178 @@
+//! After the faults: within a given time the nodes must agree, serve and show what they hold; then
+//! the whole run is judged.
+
+use super::{Event, LOOK, PATIENCE, Phase, World};
+use crate::checkers::{AcknowledgedNeverLost, Failure, Verdict, linear};
+use crate::history::{Op, Seen};
+use crate::marks;
+use crate::plan::{Ask, Step, When};
+use crate::trace::seconds;
+use quorate_base::{Span, Time};
+use quorate_raft::RoleName;
+use std::collections::BTreeMap;
+
+impl World {
+    /// Looks whether all is well, and takes the run a phase on if it is.
+    pub(super) fn look_around(&mut self) -> Result<(), Failure> {
+        if self.phase == Phase::Faults {
+            self.heal();
+        }
+        let newest = self.last.iter().map(|last| last.epoch).max().unwrap_or_default();
+        if newest > self.steady.0 {
+            self.steady = (newest, self.now);
+        }
+        match self.ill() {
+            None => self.go_on()?,
+            Some(why) => {
+                let options = &self.plan.options;
+                let until = Time((options.heal_ms + options.recover_ms) * 1_000);
+                if self.now > until {
+                    let what = format!("{} ms after the faults: {why}", options.recover_ms);
+                    return Err(Failure::new("recovers", what));
+                }
+            }
+        }
+        self.queue.push(self.now + LOOK, Event::Look);
+        Ok(())
+    }
+
+    /// Ends all faults.
+    pub(super) fn heal(&mut self) {
+        self.trace.world(self.now, || "all faults end".to_owned());
+        self.phase = Phase::Agree;
+        self.network.calm();
+        self.clients.hush();
+        for index in 0..self.plan.steps.len() {
+            let (at, step) = &self.plan.steps[index];
+            let (Step::Cut { lasts, .. } | Step::Slow { lasts, .. }) = step else { continue };
+            if *at < self.now && *at + *lasts > self.now {
+                self.over(index);
+            }
+        }
+        for node in 0..self.nodes.len() {
+            self.nodes[node].paused_until = self.now;
+            self.nodes[node].slow.clear();
+            self.queue.push(self.now, Event::Up(node));
+        }
+    }
+
+    /// Why the phase is not over; `None` when it is.
+    pub(super) fn ill(&self) -> Option<String> {
+        let mut leader = None;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let number = index + 1;
+            let Some(running) = &node.running else {
+                return Some(format!("node {number} is down"));
+            };
+            let view = running.replica.view();
+            if view.role == RoleName::Leader {
+                leader = Some((view.epoch, view.leader, view.end));
+            }
+        }
+        let Some(leader) = leader else { return Some("nobody leads".to_owned()) };
+        for (index, node) in self.nodes.iter().enumerate() {
+            let running = node.running.as_ref()?;
+            let (view, number) = (running.replica.view(), index + 1);
+            if (view.epoch, view.leader) != (leader.0, leader.1) {
+                return Some(format!(
+                    "node {number} is in epoch {} behind {:?}, the leader is {:?} in {}",
+                    view.epoch, view.leader, leader.1, leader.0
+                ));
+            }
+            if self.clients.idle() && running.replica.applied() != leader.2 {
+                return Some(format!(
+                    "node {number} has applied {}, the leader's log ends at {}",
+                    running.replica.applied(),
+                    leader.2
+                ));
+            }
+        }
+        // A question that a fault swallowed still runs out of time and may cost the leader its
+        // office.
+        let options = &self.plan.options;
+        let ripples = options.fetch_ms + options.request_ms + 2 * options.election_ms;
+        let steady = Span::ms(2 * ripples);
+        if self.phase == Phase::Agree && self.now.since(self.steady.1) < steady {
+            return Some(format!("epoch {} is new", self.steady.0));
+        }
+        match self.clients.waiting() {
+            Some(op) => Some(format!("a client waits: {op:?}")),
+            None if !self.clients.idle() => Some("clients have more to ask".to_owned()),
+            None => None,
+        }
+    }
+
+    pub(super) fn go_on(&mut self) -> Result<(), Failure> {
+        let clients = self.plan.options.clients as u32;
+        self.trace.world(self.now, || format!("{:?} is over", self.phase));
+        self.phase = match self.phase {
+            Phase::Faults | Phase::Agree => Phase::Serve,
+            Phase::Serve => {
+                self.all_served()?;
+                Phase::Show
+            }
+            Phase::Show | Phase::Done => Phase::Done,
+        };
+        let asks: Vec<Ask> = match self.phase {
+            Phase::Serve => vec![Ask::Put { key: 1_000, when: When::Always, stamped: false }],
+            Phase::Show => {
+                let mut keys: Vec<u32> = self.clients.history.iter().map(|op| op.key).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                keys.into_iter().map(|key| Ask::Get { key }).collect()
+            }
+            Phase::Faults | Phase::Agree | Phase::Done => Vec::new(),
+        };
+        for node in 0..self.nodes.len() {
+            let client = clients + node as u32 + 1;
+            for ask in &asks {
+                self.clients.ask(client, ask.clone(), node, PATIENCE);
+            }
+            self.client(client)?;
+        }
+        Ok(())
+    }
+
+    /// The last writes were taken.
+    pub(super) fn all_served(&self) -> Result<(), Failure> {
+        let clients = self.plan.options.clients as u32;
+        for op in self.clients.history.iter().filter(|op| op.client > clients) {
+            if !matches!(op.seen, Seen::Written { .. }) {
+                return Err(Failure::new("recovers", format!("in a healthy quorum: {op:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge(&mut self) -> Result<(), Failure> {
+        for node in 0..self.nodes.len() {
+            self.nodes[node].die(true);
+            self.reopen(node)?;
+        }
+        let records = AcknowledgedNeverLost::new(&self.committed.ledger);
+        let mut by_key: BTreeMap<u32, Vec<Op>> = BTreeMap::new();
+        for op in &self.clients.history {
+            records.see(op)?;
+            by_key.entry(op.key).or_default().push(op.clone());
+        }
+        for (key, ops) in by_key {
+            match linear(&ops) {
+                Verdict::Linear => {}
+                Verdict::NotLinear => {
+                    let ops: Vec<String> = ops.iter().map(describe).collect();
+                    let what =
+                        format!("no order explains what was seen of k{key}:\n{}", ops.join("\n"));
+                    return Err(Failure::new("linear", what));
+                }
+                Verdict::Undecided => self.marks.hit(marks::UNDECIDED),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One operation on one line.
+fn describe(op: &Op) -> String {
+    let ended = op.ended.map_or("    ?".to_owned(), seconds);
+    format!("  {} {ended} client {} {:?} {:?}", seconds(op.asked), op.client, op.kind, op.seen)
+}

@@ -1,0 +1,184 @@
+//! The steps of the plan: each fault as it begins and ends, and each question as a client gets it
+//! and takes it to its node.
+
+use super::{Event, HANDOVER, Phase, World};
+use crate::checkers::{AcknowledgedNeverLost, Failure};
+use crate::clients::{Action, Call, Then};
+use crate::plan::{Down, Step};
+use quorate_base::Offset;
+use quorate_machine::kv::Reply;
+use quorate_raft::RoleName;
+
+impl World {
+    pub(super) fn step(&mut self, index: usize) -> Result<(), Failure> {
+        let (_, step) = self.plan.steps[index].clone();
+        let is_fault = !matches!(step, Step::Ask { .. });
+        if self.phase != Phase::Faults {
+            return Ok(());
+        }
+        if is_fault {
+            self.trace.world(self.now, || step.to_string());
+        }
+        let at = |id: u32| id as usize - 1;
+        match step {
+            Step::Crash { node, how: Down::Power, lasts } => self.down(at(node), true, lasts),
+            Step::Crash { node, how: Down::Kill, lasts } => self.down(at(node), false, lasts),
+            Step::Crash { node, how: Down::Stop, lasts } => {
+                self.stopping[at(node)] = lasts;
+                if let Some((running, local)) = self.running(at(node))
+                    && !std::mem::replace(&mut running.stopping, true)
+                {
+                    running.replica.shutdown(local + HANDOVER);
+                    return self.reported(at(node));
+                }
+            }
+            Step::Pause { node, lasts } => {
+                self.marks.hit("a node was paused");
+                self.nodes[at(node)].paused_until = self.now + lasts;
+            }
+            Step::Slow { node, by, lasts } => {
+                self.nodes[at(node)].slow.push(by);
+                self.queue.push(self.now + lasts, Event::Over(index));
+            }
+            Step::Cut { from, to, both, lasts } => {
+                self.marks.hit("the network was cut");
+                self.cut(&from, &to, both, true);
+                self.queue.push(self.now + lasts, Event::Over(index));
+            }
+            Step::Reset { a, b } => {
+                self.marks.hit("connections were reset");
+                self.network.reset(self.now, at(a), at(b), &mut self.queue);
+            }
+            Step::Resign { node } => {
+                if let Some((running, _)) = self.running(at(node)) {
+                    let view = running.replica.view();
+                    let (leads, epoch) = (view.role == RoleName::Leader, view.epoch);
+                    if leads {
+                        running.replica.resign(epoch);
+                        self.marks.hit("a leader resigned");
+                        return self.reported(at(node));
+                    }
+                }
+            }
+            Step::Ask { client, ask, node, patience } => {
+                if self.clients.has(client) {
+                    self.clients.ask(client, ask, at(node), patience);
+                    return self.client(client);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cut(&mut self, from: &[u32], to: &[u32], both: bool, on: bool) {
+        for from in from {
+            for to in to {
+                let (from, to) = (*from as usize - 1, *to as usize - 1);
+                self.network.cut(self.now, from, to, on, &mut self.queue);
+                if both {
+                    self.network.cut(self.now, to, from, on, &mut self.queue);
+                }
+            }
+        }
+    }
+
+    pub(super) fn over(&mut self, index: usize) {
+        let (_, step) = self.plan.steps[index].clone();
+        match step {
+            Step::Slow { node, by, .. } => {
+                let slow = &mut self.nodes[node as usize - 1].slow;
+                if let Some(at) = slow.iter().position(|span| *span == by) {
+                    slow.swap_remove(at);
+                }
+            }
+            Step::Cut { from, to, both, .. } => {
+                self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
+                self.cut(&from, &to, both, false);
+            }
+            Step::Crash { .. }
+            | Step::Pause { .. }
+            | Step::Reset { .. }
+            | Step::Resign { .. }
+            | Step::Ask { .. } => {}
+        }
+    }
+
+    pub(super) fn client(&mut self, client: u32) -> Result<(), Failure> {
+        let Some(call) = self.clients.go_on(self.now, client) else { return Ok(()) };
+        let Call { node, id, action, patience } = call;
+        let process = self.life(node);
+        let now = self.now;
+        let Some((running, local)) = self.running(node) else {
+            let then = self.clients.unreachable(now, id, &mut self.marks);
+            self.then(then);
+            return Ok(());
+        };
+        let line;
+        let mut reply = None;
+        match action {
+            Action::Write { request } => {
+                line = format!("client {client} asks {id:?} {request:?}");
+                running.replica.write(local, id, request, patience);
+            }
+            Action::Read { query } => {
+                line = format!("client {client} asks {id:?} {query:?}");
+                running.replica.read(local, id, query, patience);
+            }
+            Action::Peek { query } => {
+                line = format!("client {client} peeks {query:?}");
+                reply = Some(running.replica.read_local(&query));
+            }
+        }
+        let follower = running.replica.view().role != RoleName::Leader;
+        self.clients.called(id, process, &mut self.marks);
+        self.trace.mix(&[self.now.0, node as u64, id.0]);
+        self.line(node, || line);
+        match reply {
+            None => {
+                if follower {
+                    self.marks.hit("a follower answered for the leader");
+                }
+                self.reported(node)
+            }
+            Some(reply) => self.peeked(node, id, reply),
+        }
+    }
+
+    pub(super) fn peeked(
+        &mut self,
+        node: usize,
+        id: quorate_node::ClientId,
+        reply: (Reply, Offset),
+    ) -> Result<(), Failure> {
+        let op = self.clients.op_of(id);
+        let then = self.clients.replied(self.now, id, Ok(reply), &mut self.marks)?;
+        self.after(node, op, then)
+    }
+
+    /// An operation has perhaps ended: what its client was told must be committed by now.
+    pub(super) fn after(
+        &mut self,
+        node: usize,
+        op: Option<usize>,
+        then: Then,
+    ) -> Result<(), Failure> {
+        if let Some(op) = op.map(|op| self.clients.history[op].clone())
+            && op.ended.is_some()
+        {
+            self.trace.mix(&[self.now.0, 5]);
+            // The answering node's own turn may be what committed it, and is not looked at yet.
+            self.look_at(node)?;
+            AcknowledgedNeverLost::answered(&op, self.committed.ledger.end())?;
+            self.line(node, || format!("client {} knows {op:?}", op.client));
+        }
+        self.then(then);
+        Ok(())
+    }
+
+    pub(super) fn then(&mut self, then: Then) {
+        match then {
+            Then::Nothing => {}
+            Then::GoOn(client, rest) => self.queue.push(self.now + rest, Event::Client(client)),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A node's turn, as the server's loop has it: what happened is reported, the replica has its turn,
+//! what it wants is carried out. Then every checker looks at the node. Changes nothing that the
+//! replica did not ask for.
+
+use super::{Event, Last, World};
+use crate::checkers::{Failure, Logs, Sight};
+use crate::network::{Dial, Process};
+use crate::node::{Running, node_of};
+use quorate_base::{Offset, Span, Time};
+use quorate_machine::Machine;
+use quorate_node::Out;
+use tracing::Level;
+
+impl World {
+    /// The process, unless it is gone or paused; then the event comes again when the pause ends.
+    pub(super) fn process(
+        &mut self,
+        process: Process,
+        again: impl FnOnce() -> Event,
+    ) -> Option<usize> {
+        let node = &self.nodes[process.node];
+        if node.running.is_none() || node.life != process.life {
+            return None;
+        }
+        if node.paused_until > self.now {
+            self.queue.push(node.paused_until, again());
+            return None;
+        }
+        Some(process.node)
+    }
+
+    pub(super) fn running(&mut self, node: usize) -> Option<(&mut Running, Time)> {
+        let now = self.now;
+        let running = self.nodes[node].running.as_mut()?;
+        let local = running.clock.local(now);
+        Some((running, local))
+    }
+
+    pub(super) fn life(&self, node: usize) -> Process {
+        Process { node, life: self.nodes[node].life }
+    }
+
+    /// Something was reported to a replica: a turn follows soon.
+    pub(super) fn reported(&mut self, node: usize) -> Result<(), Failure> {
+        self.carry_out(node)?;
+        let soon = self.now + Span(self.turn_rng.below(self.plan.options.turn_us + 1));
+        self.plan_turn(node, soon);
+        Ok(())
+    }
+
+    pub(super) fn plan_turn(&mut self, node: usize, at: Time) {
+        let process = self.life(node);
+        let Some(running) = &mut self.nodes[node].running else { return };
+        if running.turn_at.is_none_or(|planned| at < planned) {
+            running.turn_at = Some(at);
+            self.queue.push(at, Event::Turn(process));
+        }
+    }
+
+    pub(super) fn turn(&mut self, process: Process) -> Result<(), Failure> {
+        let Some(node) = self.process(process, || Event::Turn(process)) else { return Ok(()) };
+        let now = self.now;
+        let Some((running, local)) = self.running(node) else { return Ok(()) };
+        // Superseded by an earlier one, unless a pause made it late.
+        if running.turn_at.is_none_or(|planned| planned > now) {
+            return Ok(());
+        }
+        running.turn_at = None;
+        let wall_ms = self.nodes[node].wall_ms(local);
+        if let Some((running, local)) = self.running(node) {
+            running.replica.turn(local, wall_ms);
+        }
+        self.carry_out(node)?;
+        self.look_at(node)?;
+        let Some((running, _)) = self.running(node) else { return Ok(()) };
+        let deadline = running.clock.world(running.replica.deadline());
+        if deadline != Time::NEVER {
+            self.plan_turn(node, deadline.max(now + Span(1)));
+        }
+        Ok(())
+    }
+
+    /// Does what a replica wants done.
+    pub(super) fn carry_out(&mut self, node: usize) -> Result<(), Failure> {
+        let mut outs = Vec::new();
+        let Some((running, _)) = self.running(node) else { return Ok(()) };
+        running.replica.take_out(&mut outs);
+        self.note_log_lines(node)?;
+        let process = self.life(node);
+        let mut stopped = false;
+        for out in outs {
+            match out {
+                Out::Frame { conn, frame } => {
+                    let bytes = frame.into_payload();
+                    self.trace.mix(&[self.now.0, node as u64, conn.0]);
+                    self.trace.mix_bytes(&bytes);
+                    if self.trace.reads() {
+                        let words = self.words.of(conn, &bytes);
+                        let to = self.network.other(conn).map_or(0, |node| node + 1);
+                        self.line(node, || format!("-> {to} {words}"));
+                    }
+                    self.network.send(self.now, conn, bytes, &mut self.queue);
+                }
+                Out::Connect { link, to } => {
+                    let to = node_of(&to);
+                    let until = self.now + self.nodes[node].connect_timeout();
+                    let dial = Dial { from: process, link, to, until };
+                    self.network.dial(self.now, dial, &mut self.queue);
+                }
+                Out::Pause { conn } => {
+                    self.network.pause(self.now, conn, true, &mut self.queue);
+                }
+                Out::Resume { conn } => {
+                    self.network.pause(self.now, conn, false, &mut self.queue);
+                }
+                Out::Close { conn, why } => {
+                    self.line(node, || format!("closes a connection: {why}"));
+                    self.network.close(self.now, conn, &mut self.queue);
+                }
+                Out::Disk { id, job } => self.disk_job(node, id, job)?,
+                Out::Read { id, read } => {
+                    self.marks.hit("records were read from the disk");
+                    let at = self.now + self.disk_time(node);
+                    self.queue.push(at, Event::Read { process, id, read });
+                }
+                Out::Answer { client, answer } => {
+                    self.line(node, || format!("answers {client:?}: {answer:?}"));
+                    let op = self.clients.op_of(client);
+                    let then = self.clients.answered(self.now, client, answer, &mut self.marks)?;
+                    self.after(node, op, then)?;
+                }
+                Out::Reply { client, reply } => {
+                    self.line(node, || format!("replies {client:?}: {reply:?}"));
+                    let op = self.clients.op_of(client);
+                    let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
+                    self.after(node, op, then)?;
+                }
+                Out::Fatal { why } => {
+                    let what = format!("node {}: {why}", node + 1);
+                    return Err(Failure::new("no_node_gives_up", what));
+                }
+                Out::Stopped => stopped = true,
+            }
+        }
+        if self.nodes[node].begin_disk() {
+            let at = self.now + self.disk_time(node);
+            self.queue.push(at, Event::Disk(process));
+        }
+        if stopped { self.stopped(node) } else { Ok(()) }
+    }
+
+    pub(super) fn note_log_lines(&mut self, node: usize) -> Result<(), Failure> {
+        for (level, line) in self.log_lines.take() {
+            self.line(node, || format!("{level} {line}"));
+            if level == Level::ERROR {
+                let what = format!("node {} calls for a human: {line}", node + 1);
+                return Err(Failure::new("no_error_lines", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a node after its turn.
+    pub(super) fn look_at(&mut self, node: usize) -> Result<(), Failure> {
+        let process = self.life(node);
+        let Some(running) = &self.nodes[node].running else { return Ok(()) };
+        running.replica.check();
+        let view = running.replica.view();
+        self.durable[node] = view.durable;
+        let (applied, digest) = (running.replica.applied(), running.replica.machine().digest());
+        let sight = Sight { process, view, applied, digest };
+        let voters = self.plan.options.voters as usize;
+        let logs = Logs { books: &self.books, durable: &self.durable, voters };
+        let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
+        if self.leaders.see(&sight, state)? {
+            self.marks.hit("a leader was elected");
+        }
+        let stored = self.books[node].below(view.durable);
+        let grown = self.committed.see(&sight, &logs)?;
+        self.marks.add("a batch was committed", grown as u64);
+        self.high_watermarks.see(&sight)?;
+        self.machines.see(&sight)?;
+        if self.matched[node] < stored {
+            self.logs.see(node, &self.books[node], self.matched[node], stored)?;
+            self.matched[node] = stored;
+        }
+
+        let now = Last {
+            role: Some(view.role),
+            epoch: view.epoch,
+            leader: view.leader,
+            high_watermark: view.high_watermark,
+            durable: view.durable,
+        };
+        let before = std::mem::replace(&mut self.last[node], now);
+        if before != now {
+            let word = |at: Option<Offset>| at.map_or(0, |at| at.0 + 1);
+            self.trace.mix(&[
+                self.now.0,
+                node as u64,
+                u64::from(view.epoch.0),
+                word(view.high_watermark),
+                view.durable.0,
+                digest,
+            ]);
+        }
+        if (before.role, before.epoch, before.leader) != (now.role, now.epoch, now.leader) {
+            let leader = view.leader.map_or("nobody".to_owned(), |leader| leader.to_string());
+            self.trace.node(self.now, node, &view, || format!("is {} behind {leader}", view.role));
+        }
+        if before.high_watermark != now.high_watermark {
+            let word = |at: Option<Offset>| at.map_or("-".to_owned(), |at| at.to_string());
+            let (from, to) = (word(before.high_watermark), word(now.high_watermark));
+            self.trace.node(self.now, node, &view, || format!("hw {from} -> {to}"));
+        }
+        Ok(())
+    }
+
+    /// A line of the trace about a node.
+    pub(super) fn line(&mut self, node: usize, what: impl FnOnce() -> String) {
+        if !self.trace.reads() {
+            return;
+        }
+        match &self.nodes[node].running {
+            Some(running) => self.trace.node(self.now, node, &running.replica.view(), what),
+            None => self.trace.down(self.now, node, &self.books[node], what),
+        }
+    }
+}
