@@ -132,6 +132,12 @@ impl Log {
         wide || full || segment.is_older(time, self.options.segment_ms) || !segment.exact
     }
 
+    /// Whether a batch in memory begins before this offset and ends behind it. Batches that only the
+    /// disk has are not looked at.
+    pub fn cuts_a_batch(&self, offset: Offset) -> bool {
+        self.tail.find(offset).is_some_and(|batch| batch.base < offset)
+    }
+
     /// Cuts the log so that it ends at `end`, which is where a batch begins. If it lies within a
     /// batch that is still in memory, that whole batch goes: look at [`Log::end`] afterwards.
     pub fn truncate(&mut self, end: Offset) -> Job {

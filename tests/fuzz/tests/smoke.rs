@@ -63,3 +63,20 @@ fn targets_are_found_by_name() {
     assert_eq!(names("all").len(), TARGETS.len());
     assert_eq!(names("nothing"), Vec::<&str>::new());
 }
+
+/// Inputs that once failed, named `TARGET.what_was_wrong.input`.
+#[test]
+fn what_once_failed_holds() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/regressions");
+    let mut replayed = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let target = name.split('.').next().unwrap();
+        let [target] = find(target)[..] else { panic!("{name} names no single target") };
+        let input = std::fs::read(&path).unwrap();
+        assert!(check_one(&target, &input).is_ok(), "{name} fails again");
+        replayed += 1;
+    }
+    assert!(replayed > 0, "{folder} is empty");
+}

@@ -6,11 +6,11 @@ use crate::links::{Class, News, Peer, Question};
 use crate::out::LinkId;
 use crate::translate;
 use bytes::Bytes;
-use quorate_base::{Offset, ReplicaId};
+use quorate_base::{Epoch, Offset, ReplicaId};
 use quorate_machine::Machine;
-use quorate_raft::{ErrorKind, Input, Loss, Response};
+use quorate_raft::{ErrorKind, FetchAnswer, Fetched, Input, Loss, Response};
 use quorate_wire::ResponseFrame;
-use tracing::warn;
+use tracing::{error, warn};
 
 impl<M: Machine> Replica<M> {
     pub(super) fn digest_news(&mut self) {
@@ -71,6 +71,10 @@ impl<M: Machine> Replica<M> {
                         if let Some(batches) = batches {
                             self.fetched.insert(call, batches);
                         }
+                        if self.ends_inside_a_batch(&body) {
+                            self.lost(Question::Raft(call, asked), Loss::Dropped);
+                            return;
+                        }
                         let told = committed(&body);
                         self.step(Input::Response { call, body });
                         self.fetched.remove(&call);
@@ -97,6 +101,30 @@ impl<M: Machine> Replica<M> {
                 }
             }
         }
+    }
+
+    /// Batches are copied whole, so no leader can rightly say that an epoch ends inside one of ours.
+    fn ends_inside_a_batch(&mut self, body: &Response) -> bool {
+        let Response::Fetch(FetchAnswer { fetched: Fetched::Diverging(told), .. }) = body else {
+            return false;
+        };
+        let view = self.quorum.view();
+        // Only an end of an epoch that we have too is where our log would be cut (rule P28).
+        let ours = view.epochs.iter().position(|(epoch, _)| *epoch == told.epoch);
+        let end_of = |at: usize| view.epochs.get(at + 1).map_or(view.end, |(_, start)| *start);
+        let cut_there = match ours {
+            Some(at) => told.offset < end_of(at),
+            None => told.epoch == Epoch::ZERO,
+        };
+        let inside = cut_there && self.log.cuts_a_batch(told.offset);
+        if inside && self.once.say(self.now, "an epoch ends inside a batch") {
+            error!(
+                %told,
+                "the leader says that our logs part inside a batch of ours, which cannot be: its log or \
+                 this one is damaged; the answer is dropped and the log is left as it is"
+            );
+        }
+        inside
     }
 
     /// Sends a forwarded request to the leader.
