@@ -132,8 +132,8 @@ impl Log {
         wide || full || segment.is_older(time, self.options.segment_ms) || !segment.exact
     }
 
-    /// Whether a batch in memory begins before this offset and ends behind it. Batches that only the
-    /// disk has are not looked at.
+    /// Whether a batch in memory begins before this offset and ends behind it. Batches that only
+    /// the disk has are not looked at.
     pub fn cuts_a_batch(&self, offset: Offset) -> bool {
         self.tail.find(offset).is_some_and(|batch| batch.base < offset)
     }

@@ -1,7 +1,7 @@
 //! How fast the codec is on what it is asked most: a Fetch answer full of records.
 //!
-//! Records are shared, not copied, on both ways, so three numbers tell more than one: decoding, encoding
-//! into parts as a socket takes them, and encoding into one buffer, which copies.
+//! Records are shared, not copied, on both ways, so three numbers tell more than one: decoding,
+//! encoding into parts as a socket takes them, and encoding into one buffer, which copies.
 
 #![allow(missing_docs, reason = "the macro of the benches makes functions without")]
 

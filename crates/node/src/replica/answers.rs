@@ -103,7 +103,8 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    /// Batches are copied whole, so no leader can rightly say that an epoch ends inside one of ours.
+    /// Batches are copied whole, so no leader can rightly say that an epoch ends inside one of
+    /// ours.
     fn ends_inside_a_batch(&mut self, body: &Response) -> bool {
         let Response::Fetch(FetchAnswer { fetched: Fetched::Diverging(told), .. }) = body else {
             return false;

@@ -22,7 +22,8 @@ const FALLBACK: &str = "http://127.0.0.1:7101";
 /// Which nodes to ask; part of every command that asks one.
 #[derive(clap::Args)]
 pub(crate) struct Nodes {
-    /// Nodes to ask: http://HOST:PORT, several with commas between; `kv` takes the first that serves
+    /// Nodes to ask: http://HOST:PORT, several with commas between; `kv` takes the first that
+    /// serves
     ///
     /// Without it: the nodes of the `quorate dev` directory here, else http://127.0.0.1:7101.
     #[arg(long, value_name = "URL", env = "QUORATE_HTTP", value_delimiter = ',')]
