@@ -37,6 +37,7 @@ impl Machine for Counter {
 
 const PATIENCE: Span = Span::ms(10_000);
 
+/// Counts to 100, stops the leader, counts to 200.
 #[tokio::main(flavor = "current_thread")]
 pub async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = std::env::temp_dir().join(format!("quorate-counter-{}", std::process::id()));
