@@ -24,7 +24,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("quorate-bench-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("quorate-bench-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
