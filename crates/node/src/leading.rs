@@ -96,6 +96,22 @@ impl<M: Machine> Replica<M> {
                 self.unproved(waiting);
             }
         }
+        self.judge_again();
+    }
+
+    /// Answers that rest on records which the next leader may cut off are worth nothing, though
+    /// leadership was proved: other records may take those offsets.
+    fn judge_again(&mut self) {
+        let uncertain = self.clients.unapplied.split_off(&(self.applied.commit + 1));
+        for (upto, waiting) in uncertain {
+            for waiting in waiting {
+                match waiting {
+                    // What it waits for is committed, if not yet here.
+                    Waiting::Read(_) => self.wait_applied(upto, waiting),
+                    Waiting::Judged { .. } => self.unproved(waiting),
+                }
+            }
+        }
     }
 
     /// The outcome of a write that is in the log of a lost epoch: tried again where that is safe.
