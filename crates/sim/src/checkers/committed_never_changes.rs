@@ -20,13 +20,14 @@ pub(crate) struct CommittedNeverChanges {
 impl CommittedNeverChanges {
     /// A node after its turn. Returns how many batches became committed.
     pub fn see(&mut self, sight: &Sight<'_>, logs: &Logs<'_>) -> Result<usize, Failure> {
-        let Some(high_watermark) = sight.view.high_watermark else { return Ok(0) };
+        // A new leader forgets its high watermark, but not what it has applied.
+        let upto = sight.view.high_watermark.unwrap_or_default().max(sight.applied);
         let node = sight.process.node;
         let book = &logs.books[node];
         let compared = self.compared.entry(sight.process).or_default();
         let mut grown = 0;
         while let Some(entry) = book.entries.get(*compared)
-            && entry.end <= high_watermark
+            && entry.end <= upto
         {
             match self.ledger.entries.get(*compared) {
                 Some(known) if known == entry => {}
@@ -35,7 +36,7 @@ impl CommittedNeverChanges {
                         NAME,
                         format!(
                             "offset {} is committed in epoch {}, node {} has epoch {} there below \
-                             its high watermark {high_watermark}",
+                             {upto}, its high watermark",
                             known.base,
                             known.epoch,
                             node + 1,
