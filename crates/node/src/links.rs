@@ -10,6 +10,7 @@ use crate::out::{ConnId, ConnectError, LinkId, Out};
 use bytes::Bytes;
 use quorate_base::{ReplicaId, Span, Time};
 use quorate_raft::{Call, Loss};
+use quorate_wire::ApiKey;
 use quorate_wire::message::ForwardRequest;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -63,6 +64,13 @@ impl Speaks {
     /// The newest version that the peer speaks of this API.
     pub fn newest(&self, key: i16) -> Option<i16> {
         self.0.iter().find(|(k, ..)| *k == key).map(|(.., max)| *max)
+    }
+
+    /// The newest version in which both sides speak of this API, if there is one.
+    pub fn common(&self, api: ApiKey) -> Option<i16> {
+        let (_, least, most) = self.0.iter().find(|(key, ..)| *key == api.key())?;
+        let newest = api.newest().min(*most);
+        (newest >= api.oldest().max(*least)).then_some(newest)
     }
 }
 

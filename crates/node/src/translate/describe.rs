@@ -51,9 +51,15 @@ pub(crate) fn describe_quorum(
     let response = wire::DescribeQuorumResponse {
         topics: topics.collect(),
         nodes: view.voters.iter().map(|(key, endpoints)| node(*key, endpoints)).collect(),
+        error_message: nothing_wrong(),
         ..wire::DescribeQuorumResponse::default()
     };
     encode_response(response, asked.version, asked.correlation).map_err(close)
+}
+
+/// Kafka's words where there is no error: none, but not null.
+fn nothing_wrong() -> Option<String> {
+    Some(String::new())
 }
 
 fn close(error: Error) -> Refused {
@@ -84,6 +90,7 @@ fn quorum(
     voters.sort_by_key(|voter| voter.replica_id);
     wire::DescribeQuorumResponsePartition {
         partition_index: PARTITION,
+        error_message: nothing_wrong(),
         leader_id: wire_id(view.leader),
         leader_epoch: view.epoch.0 as i32,
         high_watermark: view.high_watermark.map_or(-1, |offset| offset.0 as i64),

@@ -23,9 +23,7 @@ impl Encode for Names {
         correlation: i32,
     ) -> Result<Encoded, ()> {
         let newest = |api: ApiKey| match speaks {
-            Some(speaks) => {
-                speaks.newest(api.key()).map(|newest| newest.min(api.newest())).ok_or(())
-            }
+            Some(speaks) => speaks.common(api).ok_or(()),
             None => Ok(api.newest()),
         };
         let knows_marks = speaks.is_some_and(|speaks| features(speaks).rounds);
