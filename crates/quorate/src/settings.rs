@@ -165,6 +165,8 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         bootstrap,
         advertised: advertised(values, &listener, id, &bind, &voters),
         http: values.server(&table::HTTP),
+        topic: values.topic(&table::TOPIC),
+        topic_id: values.topic_id(&table::TOPIC_ID),
         election_timeout: span(values, &table::ELECTION_TIMEOUT),
         fetch_timeout: span(values, &table::FETCH_TIMEOUT),
         election_backoff_max: span(values, &table::ELECTION_BACKOFF),

@@ -1,7 +1,7 @@
 //! What an operator is told about a property file: each text against the exact words.
 
 use quorate::settings::{self, Settings};
-use quorate_base::{ReplicaId, Span};
+use quorate_base::{ReplicaId, Span, Uuid};
 
 const GOOD: &str = "\
 node.id=1
@@ -48,6 +48,7 @@ fn a_minimal_file_has_kafkas_defaults() {
     assert_eq!(config.listener, "CONTROLLER");
     assert_eq!(config.http, None);
     let expect = quorate_node::config::Config::new(None, "".into(), Vec::new(), config.bind);
+    assert_eq!((config.topic, config.topic_id), (expect.topic, expect.topic_id));
     assert_eq!(config.election_timeout, expect.election_timeout);
     assert_eq!(config.fetch_timeout, expect.fetch_timeout);
     assert_eq!(config.election_backoff_max, expect.election_backoff_max);
@@ -71,7 +72,8 @@ fn every_setting_reaches_the_node() {
          metadata.log.segment.bytes=8388608\nmetadata.log.segment.ms=17\n\
          socket.request.max.bytes=18\n\
          quorate.http.listen=127.0.0.1:0\nquorate.uncommitted.max.bytes=1048576\n\
-         quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n"
+         quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n\
+         quorate.topic=__raft_performance_test\nquorate.topic.id=AAAAAAAAAAAAAAAAAAAAAg\n"
     );
     let config = read(&text, &["node.id=3"]).expect("good").config;
     assert_eq!(config.id, Some(ReplicaId(3)), "an override wins");
@@ -90,6 +92,22 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.uncommitted_max_bytes, 1_048_576);
     assert_eq!(config.tail_max_bytes, 1_048_577);
     assert_eq!(config.bootstrap.len(), 2);
+    assert_eq!(config.topic, "__raft_performance_test");
+    assert_eq!(config.topic_id, Uuid(2u128.to_be_bytes()));
+}
+
+#[test]
+fn a_topic_can_name_a_folder_and_its_id_is_kafkas() {
+    for topic in ["..", ".", "a/b", "über", "with blank"] {
+        let line = format!("quorate.topic={topic}");
+        let words = "must be 1 to 249 letters, digits, '.', '_' and '-', and not just dots";
+        check_problems(&format!("{line}\n"), &format!("line 6: {line}: {words}\n"));
+    }
+    for id in ["2", "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAB"] {
+        let line = format!("quorate.topic.id={id}");
+        let words = "must be a topic id: 22 letters, digits, '-' and '_', such as AAAAAAAAAAAAAAAAAAAAAQ; not zero";
+        check_problems(&format!("{line}\n"), &format!("line 6: {line}: {words}\n"));
+    }
 }
 
 #[test]

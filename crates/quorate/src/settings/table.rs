@@ -46,6 +46,10 @@ pub enum Form {
     Servers,
     /// `HOST:PORT`.
     Server,
+    /// A topic's name, which is a folder's name too.
+    Topic,
+    /// A uuid in Kafka's form, not zero.
+    TopicId,
 }
 
 /// What is allowed, in words that complete "must be …".
@@ -63,6 +67,12 @@ impl fmt::Display for Form {
             Form::Voters => f.write_str("ID@HOST:PORT, or several with commas between"),
             Form::Servers => f.write_str("HOST:PORT, or several with commas between"),
             Form::Server => f.write_str("HOST:PORT"),
+            Form::Topic => {
+                f.write_str("1 to 249 letters, digits, '.', '_' and '-', and not just dots")
+            }
+            Form::TopicId => f.write_str(
+                "a topic id: 22 letters, digits, '-' and '_', such as AAAAAAAAAAAAAAAAAAAAAQ; not zero",
+            ),
         }
     }
 }
@@ -221,6 +231,20 @@ pub static MACHINE: Setting = setting(
     Some("kv"),
     "What the log is applied to: kv is a versioned key-value store.",
 );
+/// `quorate.topic`.
+pub static TOPIC: Setting = setting(
+    "quorate.topic",
+    Form::Topic,
+    Some("__cluster_metadata"),
+    "Topic of the log, the same on every node; its folder is named for it. Kafka's admin tools know only the default.",
+);
+/// `quorate.topic.id`.
+pub static TOPIC_ID: Setting = setting(
+    "quorate.topic.id",
+    Form::TopicId,
+    Some("AAAAAAAAAAAAAAAAAAAAAQ"),
+    "Id of that topic, the same on every node; the default is that of __cluster_metadata.",
+);
 /// `quorate.http.listen`.
 pub static HTTP: Setting = setting(
     "quorate.http.listen",
@@ -244,7 +268,7 @@ pub static TAIL_MAX_BYTES: Setting = setting(
 );
 
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 24] = [
+pub static ALL: [&Setting; 26] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -266,6 +290,8 @@ pub static ALL: [&Setting; 24] = [
     &SEGMENT_MS,
     &REQUEST_MAX_BYTES,
     &MACHINE,
+    &TOPIC,
+    &TOPIC_ID,
     &HTTP,
     &UNCOMMITTED_MAX_BYTES,
     &TAIL_MAX_BYTES,

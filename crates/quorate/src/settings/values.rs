@@ -5,7 +5,7 @@
 
 use super::table::{Form, Setting};
 use super::{Origin, Problem};
-use quorate_base::ReplicaId;
+use quorate_base::{ReplicaId, Uuid};
 use quorate_node::config::{HostPort, Voter};
 use std::collections::BTreeMap;
 
@@ -142,6 +142,27 @@ impl Values {
             self.not_of_form(setting);
         }
         at
+    }
+
+    /// A topic's name that can be a folder's name too.
+    pub(super) fn topic(&mut self, setting: &Setting) -> String {
+        let name = self.text(setting).unwrap_or_default().to_owned();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let just_dots = name.chars().all(|c| c == '.');
+        if just_dots || name.len() > 249 || !name.chars().all(plain) {
+            self.not_of_form(setting);
+        }
+        name
+    }
+
+    /// A topic's id; zero as a stand-in.
+    pub(super) fn topic_id(&mut self, setting: &Setting) -> Uuid {
+        let id = self.text(setting).and_then(|text| text.parse::<Uuid>().ok());
+        if let Some(id) = id.and_then(Uuid::known) {
+            return id;
+        }
+        self.not_of_form(setting);
+        Uuid::ZERO
     }
 
     /// Checks a setting whose values are words.
