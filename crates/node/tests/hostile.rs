@@ -289,3 +289,32 @@ fn b099_b100_fetches_of_the_wrong_form_get_kafkas_error() {
     assert!(found.records.as_ref().is_some_and(|records| !records.is_empty()));
     server.stop();
 }
+
+#[test]
+fn who_does_not_take_its_answers_is_not_read_from() {
+    let server = serve("unread");
+    let question = request(ApiVersionsRequest::default(), 0);
+    let questions = question.repeat(1_000);
+    let mut stream = server.connect();
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    // What the sockets and the node take on the way has an end; without one the node would hold
+    // the answers to all of this.
+    let mut sent = 0;
+    while sent < 48 << 20 {
+        match stream.write(&questions[sent % question.len()..]) {
+            Ok(bytes) => sent += bytes,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                break;
+            }
+        }
+    }
+    assert!(sent < 48 << 20, "{sent} bytes of requests were taken, and no answer was read");
+    server.still_serves();
+    // Once it takes them, it is served on, and nothing was lost.
+    for _ in 0..sent / question.len() {
+        let response: ApiVersionsResponse = answer(&mut stream).decode(0).unwrap();
+        assert_eq!(response.error_code, ErrorCode::None);
+    }
+    server.stop();
+}

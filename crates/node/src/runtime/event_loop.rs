@@ -208,16 +208,12 @@ impl<M: Machine> Node<M> {
             Event::Accepted(stream) => {
                 let limit = self.config.request_max_bytes as usize;
                 let conn = self.conn();
-                let connection =
-                    Connection::open(conn, stream, quorate_wire::split_request, limit, &self.inbox);
-                self.conns.insert(conn, connection);
+                self.conns.insert(conn, Connection::accepted(conn, stream, limit, &self.inbox));
             }
             Event::Connected(link, Ok(stream)) => {
                 let limit = response_limit(&self.config);
                 let conn = self.conn();
-                let connection =
-                    Connection::open(conn, stream, quorate_wire::split, limit, &self.inbox);
-                self.conns.insert(conn, connection);
+                self.conns.insert(conn, Connection::made(conn, stream, limit, &self.inbox));
                 self.replica.on_connect(now, link, Ok(conn));
             }
             Event::Connected(link, Err(error)) => self.replica.on_connect(now, link, Err(error)),
@@ -311,11 +307,16 @@ impl<M: Machine> Node<M> {
                 Out::Stopped => self.stopped = true,
             }
         }
+        let mut slow = false;
         for conn in std::mem::take(&mut self.dirty) {
             if let Some(connection) = self.conns.get_mut(&conn) {
                 connection.dirty = false;
                 connection.flush(conn, &self.inbox);
+                slow |= connection.unsent_bytes() > 0;
             }
+        }
+        if slow {
+            self.bound_unsent();
         }
         for (id, job) in jobs {
             self.disk.submit(id, job);
@@ -326,9 +327,7 @@ impl<M: Machine> Node<M> {
     fn send(&mut self, conn: ConnId, frame: quorate_wire::Frame) {
         let Some(connection) = self.conns.get_mut(&conn) else { return };
         if !connection.push(frame) {
-            warn!(?conn, "a peer reads too slowly and is cut off");
-            self.conns.remove(&conn);
-            self.replica.on_closed(self.clock.now(), conn);
+            self.cut_off(conn);
             return;
         }
         if !std::mem::replace(&mut connection.dirty, true) {
@@ -336,8 +335,27 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    fn pause(&self, conn: ConnId, paused: bool) {
-        if let Some(connection) = self.conns.get(&conn) {
+    /// Many slow readers together hold no more than a few do.
+    fn bound_unsent(&mut self) {
+        let mut all: usize = self.conns.values().map(Connection::unsent_bytes).sum();
+        while all > net::ALL_UNSENT_BYTES_MAX {
+            let most = self.conns.iter().max_by_key(|(_, connection)| connection.unsent_bytes());
+            let Some((conn, bytes)) = most.map(|(conn, most)| (*conn, most.unsent_bytes())) else {
+                return;
+            };
+            self.cut_off(conn);
+            all -= bytes;
+        }
+    }
+
+    fn cut_off(&mut self, conn: ConnId) {
+        warn!(?conn, "a peer reads too slowly and is cut off");
+        self.conns.remove(&conn);
+        self.replica.on_closed(self.clock.now(), conn);
+    }
+
+    fn pause(&mut self, conn: ConnId, paused: bool) {
+        if let Some(connection) = self.conns.get_mut(&conn) {
             connection.pause(paused);
         }
     }

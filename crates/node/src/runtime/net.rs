@@ -1,7 +1,8 @@
 //! Sockets: a task per connection that reads and cuts frames, and a writer that never waits.
 //!
 //! A connection's memory is bounded: one read at a time, a frame's bytes as they arrive and never
-//! as announced, and on the way out a limit after which a reader that is too slow is cut off.
+//! as announced, and on the way out a limit after which a reader that is too slow is cut off. Before
+//! that, whoever does not take its answers is not read from: it cannot make us hold more of them.
 
 use super::inbox::{Event, Inbox};
 use crate::config::HostPort;
@@ -24,6 +25,10 @@ const READ_BYTES: usize = 64 << 10;
 const KEEP_BYTES: usize = 256 << 10;
 /// A connection that has so much unsent is cut off.
 const UNSENT_BYTES_MAX: usize = 64 << 20;
+/// A connection that others made is not read from while it has so much unsent.
+const UNSENT_BYTES_PAUSE: usize = 1 << 20;
+/// With so much unsent over all connections, those with most of it are cut off.
+pub(crate) const ALL_UNSENT_BYTES_MAX: usize = 256 << 20;
 /// Parts in one vectored write.
 const PARTS_AT_ONCE: usize = 64;
 
@@ -37,6 +42,11 @@ pub(crate) struct Connection {
     unsent_bytes: usize,
     /// A task waits until the socket takes bytes again.
     blocked: bool,
+    /// The replica wants no more requests for now.
+    full: bool,
+    /// Not read from while much is unsent. Our own links are: if both ends stopped reading to get
+    /// rid of what they have to send, neither ever would.
+    answers: bool,
     paused: watch::Sender<bool>,
     reader: JoinHandle<()>,
     /// In the loop's list of connections to flush.
@@ -50,14 +60,20 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Takes a socket over and begins to read from it.
-    pub fn open(
-        id: ConnId,
-        stream: TcpStream,
-        cut: Cut,
-        limit: usize,
-        inbox: &Inbox,
-    ) -> Connection {
+    /// Takes over a socket that another made, whose requests we answer.
+    pub fn accepted(id: ConnId, stream: TcpStream, limit: usize, inbox: &Inbox) -> Connection {
+        let mut connection =
+            Connection::open(id, stream, quorate_wire::split_request, limit, inbox);
+        connection.answers = true;
+        connection
+    }
+
+    /// Takes over a socket that we made, to send requests of ours.
+    pub fn made(id: ConnId, stream: TcpStream, limit: usize, inbox: &Inbox) -> Connection {
+        Connection::open(id, stream, quorate_wire::split, limit, inbox)
+    }
+
+    fn open(id: ConnId, stream: TcpStream, cut: Cut, limit: usize, inbox: &Inbox) -> Connection {
         // Without it the kernel holds small answers back. A socket that refuses is as good as
         // closed.
         let _ = stream.set_nodelay(true);
@@ -74,14 +90,29 @@ impl Connection {
             unsent: VecDeque::new(),
             unsent_bytes: 0,
             blocked: false,
+            full: false,
+            answers: false,
             paused,
             reader,
             dirty: false,
         }
     }
 
-    pub fn pause(&self, paused: bool) {
-        self.paused.send_replace(paused);
+    /// Whether the replica takes no more requests for now.
+    pub fn pause(&mut self, full: bool) {
+        self.full = full;
+        self.pause_or_read();
+    }
+
+    fn pause_or_read(&mut self) {
+        let paused = self.full || self.answers && self.unsent_bytes >= UNSENT_BYTES_PAUSE;
+        // Wakes the reader only if something changes.
+        self.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused);
+    }
+
+    /// Bytes that the socket has not taken yet.
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes
     }
 
     /// Puts a frame behind those before it. False: the reader is too slow and has to go.
@@ -117,6 +148,7 @@ impl Connection {
                 }
             }
         }
+        self.pause_or_read();
     }
 
     pub fn writable(&mut self) {
