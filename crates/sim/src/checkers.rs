@@ -14,7 +14,7 @@ pub(crate) use acknowledged_never_lost::{AcknowledgedNeverLost, key_name};
 pub(crate) use committed_never_changes::CommittedNeverChanges;
 pub(crate) use files_reopen::{Written, files_reopen};
 pub(crate) use high_watermark_never_falls::HighWatermarkNeverFalls;
-pub(crate) use linear::{Verdict, linear};
+pub(crate) use linear::{Judgement, linear};
 pub(crate) use logs_match::LogsMatch;
 pub(crate) use machines_equal_at_equal_offset::MachinesEqualAtEqualOffset;
 pub(crate) use one_leader_per_epoch::OneLeaderPerEpoch;

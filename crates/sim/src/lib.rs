@@ -11,6 +11,7 @@ mod book;
 mod checkers;
 mod clients;
 mod history;
+pub mod linear;
 mod log_lines;
 pub mod marks;
 mod network;

@@ -5,14 +5,14 @@
 //! it names, local reads of lagging nodes included. Each failure shows the calls that prove it.
 
 use crate::history::{Ask, Call, Told};
-use crate::linear::{Timed, Verdict, check, shortest};
 use crate::register::{Register, State};
+use quorate_sim::linear::{Timed, Verdict, check, shortest};
 use std::collections::BTreeMap;
 
 /// Steps after which a search is given up: a few seconds.
-const STEPS: usize = 3_000_000;
+const STEPS: u64 = 3_000_000;
 /// The same for one attempt at a shorter history.
-const SHORTENING_STEPS: usize = 200_000;
+const SHORTENING_STEPS: u64 = 200_000;
 /// Calls shown of a history that cannot be explained.
 const SHOWN: usize = 40;
 

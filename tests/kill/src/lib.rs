@@ -10,7 +10,6 @@
 pub mod history;
 pub mod judge;
 pub mod killer;
-pub mod linear;
 pub mod register;
 mod run;
 pub mod workload;

@@ -5,11 +5,11 @@
 
 use crate::history::{Ask, Call, Condition, Told};
 use crate::judge::value_told;
-use crate::linear::Model;
+use quorate_sim::linear::Model;
 use std::collections::BTreeMap;
 
 /// What the key holds.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Entry {
     /// `None`: nobody was told so far.
     pub version: Option<u64>,
@@ -18,7 +18,7 @@ pub struct Entry {
 }
 
 /// The key at one moment.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct State {
     /// Offsets below this are taken.
     pub least: u64,
@@ -153,7 +153,7 @@ impl Model for Register {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linear::{Timed, Verdict, check};
+    use quorate_sim::linear::{Timed, Verdict, check};
 
     fn put(value: u64) -> Ask {
         Ask::Put { value, condition: Condition::Always }

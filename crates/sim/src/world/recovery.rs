@@ -2,7 +2,7 @@
 //! the whole run is judged.
 
 use super::{Event, LOOK, PATIENCE, Phase, World};
-use crate::checkers::{AcknowledgedNeverLost, Failure, Verdict, linear};
+use crate::checkers::{AcknowledgedNeverLost, Failure, Judgement, linear};
 use crate::history::{Op, Seen};
 use crate::marks;
 use crate::plan::{Ask, Step, When};
@@ -157,14 +157,16 @@ impl World {
         }
         for (key, ops) in by_key {
             match linear(&ops) {
-                Verdict::Linear => {}
-                Verdict::NotLinear => {
+                Judgement::Linear => {}
+                Judgement::NotLinear(ops) => {
                     let ops: Vec<String> = ops.iter().map(describe).collect();
-                    let what =
-                        format!("no order explains what was seen of k{key}:\n{}", ops.join("\n"));
+                    let what = format!(
+                        "no order explains this part of what was seen of k{key}:\n{}",
+                        ops.join("\n")
+                    );
                     return Err(Failure::new("linear", what));
                 }
-                Verdict::Undecided => self.marks.hit(marks::UNDECIDED),
+                Judgement::Undecided => self.marks.hit(marks::UNDECIDED),
             }
         }
         Ok(())

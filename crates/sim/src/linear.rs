@@ -1,18 +1,17 @@
-//! Is there one order of all calls that explains every answer and respects time? (Wing and Gong's
-//! search, with Lowe's memory of what was tried.)
+//! Linearizability: is there one order of all calls that explains every answer and respects time?
+//! (Wing and Gong's search, with Lowe's memory of what was tried.)
 //!
 //! Knows nothing of stores: a [`Model`] says what a call does to a state. A call that was never
 //! answered may take its place anywhere after it began, or nowhere. Two reductions keep the search
 //! short and lose nothing: a call that only looks takes its place as soon as it can, and an
 //! unanswered call takes none where it would change nothing.
 
-use std::collections::{BTreeSet, HashSet};
-use std::hash::Hash;
+use std::collections::BTreeSet;
 
 /// What a call may do.
 pub trait Model {
     /// What is known of the thing between two calls.
-    type State: Clone + Eq + Hash;
+    type State: Clone + Ord;
     /// A call with its answer.
     type Call;
 
@@ -60,7 +59,7 @@ enum Which {
 }
 
 /// Which calls have their place; the search tries each such set and state once.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Placed {
     /// All answered calls before this one have a place, and it has none.
     base: usize,
@@ -154,13 +153,13 @@ pub fn check<M: Model>(
     model: &M,
     initial: M::State,
     history: &[Timed<M::Call>],
-    steps_max: usize,
+    steps_max: u64,
 ) -> Verdict<M::State> {
     let mut by_begin: Vec<&Timed<M::Call>> = history.iter().collect();
     by_begin.sort_by_key(|timed| timed.begin);
     let (answered, open) = by_begin.into_iter().partition(|timed| timed.end.is_some());
     let mut search = Search { model, answered, open, placed: Placed::default() };
-    let mut tried = HashSet::new();
+    let mut tried = BTreeSet::new();
     let mut steps: Vec<Step<M::State>> = Vec::new();
     let mut state = initial;
     let mut furthest = (0, state.clone());
@@ -207,7 +206,7 @@ pub fn shortest<M: Model>(
     model: &M,
     initial: &M::State,
     history: &[Timed<M::Call>],
-    steps_max: usize,
+    steps_max: u64,
 ) -> Option<Inexplicable<M>>
 where
     M::Call: Clone,
