@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 /// Longer than the longest wait that a node grants.
 const PATIENCE: Duration = Duration::from_secs(70);
 const CONNECT_TIME: Duration = Duration::from_secs(3);
-const FALLBACK: &str = "http://127.0.0.1:7101";
+pub(super) const FALLBACK: &str = "http://127.0.0.1:7101";
 
 /// Which nodes to ask; part of every command that asks one.
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@
 mod children;
 mod layout;
 
-use super::client::{Ask, Url, ask_one};
+use super::client::{Ask, FALLBACK, Url, ask_one};
 use super::quorum::ask_status;
 use super::{Failure, Outcome, block_on, failed, out};
 use children::{Child, Ended};
@@ -16,7 +16,7 @@ pub(crate) use layout::{DIRECTORY, known_urls};
 use layout::{Layout, Place};
 use quorate_node::status::Status;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -120,7 +120,7 @@ async fn serve(layout: &Layout, nodes: &mut [Node], args: &Args) -> Outcome {
     if args.json {
         print_json(layout, nodes);
     } else {
-        print_advice(layout, nodes, &statuses);
+        print_advice(layout, args.dir == Path::new(DIRECTORY), nodes, &statuses);
     }
     loop {
         tokio::time::sleep(TICK).await;
@@ -223,7 +223,8 @@ fn print_json(layout: &Layout, nodes: &[Node]) {
     out::json(&json!({ "cluster": layout.cluster(), "directory": layout.root(), "nodes": nodes }));
 }
 
-fn print_advice(layout: &Layout, nodes: &[Node], statuses: &[Status]) {
+/// `here`: the directory is the one in which `quorate kv` looks without being told.
+fn print_advice(layout: &Layout, here: bool, nodes: &[Node], statuses: &[Status]) {
     let leader = statuses.iter().max_by_key(|status| status.epoch).and_then(|status| status.leader);
     let rows: Vec<Vec<String>> = nodes
         .iter()
@@ -243,9 +244,19 @@ fn print_advice(layout: &Layout, nodes: &[Node], statuses: &[Status]) {
     let (first, last) = (nodes[0].place.url(), nodes[count - 1].place.url());
     let victim = nodes.iter().find(|node| leader == Some(node.place.id)).and_then(Node::pid);
     let me = std::env::args().next().unwrap_or_else(|| "quorate".into());
+    let told = match here && first == FALLBACK {
+        true => String::new(),
+        false => {
+            let urls: Vec<String> = nodes.iter().map(|node| node.place.url()).collect();
+            format!(
+                "In the shell that shall talk to them:\n  export QUORATE_HTTP={}\n\n",
+                urls.join(",")
+            )
+        }
+    };
     let mut text = format!(
-        "{} of the cluster {} run on this machine; their data is in {}\n\n{}\n\n\
-         Write through one node and read through another:\n  \
+        "{} of the cluster {} on this machine; the data is in {}\n\n{}\n\n\
+         {told}Write through one node and read through another:\n  \
          curl -X PUT --data-binary hello {first}/v1/kv/greeting\n  \
          curl {last}/v1/kv/greeting\n  \
          {me} kv put greeting 'good morning'\n  \
