@@ -49,6 +49,12 @@ fn verify_fails_where_something_is_damaged_and_only_there() {
     assert_eq!(stdout, line);
     assert!(stderr.contains("is damaged in 1 place: keep the directory"), "{stderr}");
 
+    let strange = scratch.0.join("strange").display().to_string();
+    std::fs::create_dir_all(&strange).unwrap();
+    let (code, stdout, stderr) = run(&["log", "verify", &strange]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("holds no file of a node: name a data directory"), "{stderr}");
+
     let (code, _, stderr) = run(&["log", "verify", &format!("{data}/absent")]);
     assert_eq!(code, 2, "{stderr}");
     let (code, _, stderr) = run(&["log", "dump", &format!("{data}/absent")]);

@@ -106,6 +106,12 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
     }
     let mut disk = OsDisk::new(dir);
     let findings = quorate_log::verify(&mut disk, "").or_else(|error| unread(dir, &error))?;
+    if let [only] = &findings[..]
+        && only.path.is_empty()
+    {
+        let what = "holds no file of a node: name a data directory, or one of its partitions";
+        return failed(format!("{} {what}", dir.display()));
+    }
     let damaged = findings.iter().filter(|finding| !finding.mends).count();
     for finding in &findings {
         match as_json {
