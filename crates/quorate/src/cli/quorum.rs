@@ -189,7 +189,8 @@ async fn replication(common: &Common) -> Outcome {
     let Some(leader) = best(&asked).filter(|status| leads(status)) else {
         let hint = match best(&asked).and_then(|status| status.leader) {
             Some(leader) => format!(
-                "node {leader} leads, but is not among the nodes asked: name it with --http"
+                "node {leader} led as far as is known, but none of the nodes that answer is it: name \
+                 it with --http, or see with `quorate quorum status` who runs"
             ),
             None => "no leader is known: check that a majority of the voters runs".into(),
         };
