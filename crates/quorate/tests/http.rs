@@ -219,6 +219,7 @@ fn what_is_wrong_is_named() {
         (("PUT", "/v1/kv/k", "Quorate-Session: 1\r\n", ""), "Quorate-Sequence"),
         (("PUT", "/v1/kv/k", "Quorate-Sequence: 1\r\n", ""), "Quorate-Session"),
         (("PUT", "/v1/kv/k", "Quorate-Session: x\r\n", ""), "Quorate-Session"),
+        (("PUT", "/v1/kv/k", "Quorate-Session: -1\r\n", ""), "Quorate-Session"),
         (("PUT", "/v1/kv/k?timeout=0", "", ""), "timeout"),
         (("PUT", "/v1/kv/k?colour=red", "", ""), "query"),
         (("GET", "/v1/kv/k?consistency=maybe", "", ""), "consistency"),
@@ -230,6 +231,13 @@ fn what_is_wrong_is_named() {
     ];
     for (request, field) in wrong {
         refused(&server, *request, 400, "invalid_request", Some(field));
+    }
+    for (request, bounds) in [
+        (("PUT", "/v1/kv/k", "Quorate-Slot: 65536\r\n", ""), "from 0 to 1023"),
+        (("POST", "/v1/session?ttl=99999999999", "", ""), "from 1000 to 86400000"),
+    ] {
+        let (method, path, headers, body) = request;
+        assert!(ask(&server, method, path, headers, body).body.contains(bounds), "{request:?}");
     }
     refused(&server, ("PUT", "/v1/kv/k", "", &large), 413, "too_large", Some("value"));
     refused(&server, ("GET", "/v2/kv/k", "", ""), 404, "no_such_path", None);

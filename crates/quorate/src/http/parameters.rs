@@ -7,7 +7,8 @@ use super::reply::Refusal;
 use hyper::HeaderMap;
 use quorate_base::{Offset, Span};
 use quorate_machine::kv::Condition;
-use quorate_machine::{SessionId, Stamp};
+use quorate_machine::{MAX_SESSION_SLOTS, SessionId, Stamp};
+use std::fmt::Display;
 use std::str::FromStr;
 
 const DEFAULT_PATIENCE: Span = Span::ms(10_000);
@@ -88,14 +89,18 @@ fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a s
     }
 }
 
-fn header_number<T: FromStr>(
+/// A number of its type; what the machine takes of it ends at `most`.
+fn header_number<T: FromStr + Display>(
     headers: &HeaderMap,
     name: &'static str,
+    most: T,
 ) -> Result<Option<T>, Refusal> {
     let Some(text) = header(headers, name)? else { return Ok(None) };
     match text.parse() {
         Ok(number) => Ok(Some(number)),
-        Err(_) => Err(Refusal::field(name, format!("{name} must be a whole number"))),
+        Err(_) => {
+            Err(Refusal::field(name, format!("{name} must be a whole number from 0 to {most}")))
+        }
     }
 }
 
@@ -135,9 +140,9 @@ fn version(tag: &str) -> Option<Offset> {
 
 /// The session's stamp, if the request has one.
 pub(super) fn stamp(headers: &HeaderMap) -> Result<Option<Stamp>, Refusal> {
-    let session = header_number::<u64>(headers, "Quorate-Session")?;
-    let slot = header_number::<u16>(headers, "Quorate-Slot")?;
-    let sequence = header_number::<u64>(headers, "Quorate-Sequence")?;
+    let session = header_number(headers, "Quorate-Session", u64::MAX)?;
+    let slot = header_number(headers, "Quorate-Slot", MAX_SESSION_SLOTS - 1)?;
+    let sequence = header_number(headers, "Quorate-Sequence", u64::MAX)?;
     match (session, sequence) {
         (Some(session), Some(sequence)) => {
             let session = SessionId(Offset(session));

@@ -6,7 +6,7 @@ use super::reply::{Refusal, Reply, json};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use quorate_base::{Offset, Span};
-use quorate_machine::{Answer, Request as Ask, SessionId};
+use quorate_machine::{Answer, MAX_SESSION_TTL, MIN_SESSION_TTL, Request as Ask, SessionId};
 use quorate_node::handle::Handle;
 use serde::Serialize;
 
@@ -24,8 +24,8 @@ pub(super) async fn open(
     request: &Request<Incoming>,
 ) -> Result<Reply, Refusal> {
     let parameters = Parameters::parse(request.uri().query(), &["ttl", "timeout"])?;
-    // The machine knows the bounds; here only what milliseconds can be.
-    let ttl_ms = parameters.number("ttl", 1, u64::from(u32::MAX))?.unwrap_or(DEFAULT_TTL_MS);
+    let (least, most) = (MIN_SESSION_TTL.as_ms(), MAX_SESSION_TTL.as_ms());
+    let ttl_ms = parameters.number("ttl", least, most)?.unwrap_or(DEFAULT_TTL_MS);
     let answer = handle.write(Ask::open_session(Span::ms(ttl_ms)), parameters.patience()?).await?;
     match answer {
         Answer::Opened(SessionId(Offset(session))) => {
