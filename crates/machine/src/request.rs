@@ -138,8 +138,8 @@ impl fmt::Display for SessionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             SessionRefusal::Unknown => f.write_str(
-                "the session is unknown: it expired or was closed. Whether this write was applied by \
-                 an earlier attempt cannot be told; read the state, then open a new session",
+                "the session is unknown: it expired or was closed. Whether a write in it that had no \
+                 answer was applied cannot be told; read the state, then open a new session",
             ),
             SessionRefusal::Stale { kept } => write!(
                 f,
