@@ -299,7 +299,7 @@ fn membership(
     let count = voters.len();
     if count > 0 && count.is_multiple_of(2) {
         notes.push(format!(
-            "{count} voters survive the loss of {}, no more than {} would, and need one more to agree: \
+            "{count} voters survive the loss of {}, as {} would, and need one more to agree: \
              use an odd number",
             count / 2 - 1,
             count - 1

@@ -220,7 +220,7 @@ fn what_works_but_deserves_a_word() {
         &[
             "controller.quorum.voters is set at line 5 and again at line 6; the last one counts",
             "the voters say that node 1 listens on port 9094, its listener says 9093: right only if something between them translates",
-            "2 voters survive the loss of 0, no more than 1 would, and need one more to agree: use an odd number",
+            "2 voters survive the loss of 0, as 1 would, and need one more to agree: use an odd number",
         ],
     );
 }
