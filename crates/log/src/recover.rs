@@ -334,7 +334,7 @@ impl<D: Disk> Recover<'_, D> {
 }
 
 /// Below this byte of the segment, damage is not a torn tail.
-fn firm(mark: Found, segment: Offset) -> u64 {
+pub(crate) fn firm(mark: Found, segment: Offset) -> u64 {
     match mark {
         Found::Mark(mark, _) if mark.segment == segment => mark.position,
         Found::Mark(mark, _) if mark.segment < segment => 0,

@@ -11,6 +11,7 @@ use crate::dump::{FileKind, control, files};
 use crate::file::read_file;
 use crate::index::IndexCheck;
 use crate::reader::{BatchReader, Found};
+use crate::recover::firm;
 use crate::segment::file_name;
 use crate::synced_file::{self, Mark};
 use crate::{
@@ -176,7 +177,8 @@ impl<D: Disk> Verify<'_, D> {
     /// The segments of one log, oldest first.
     fn partition(&mut self, dir: &str, bases: &[Offset]) -> Result<(), Error> {
         let (Some(first), Some(last)) = (bases.first(), bases.last()) else { return Ok(()) };
-        let mark = match synced_file::read(self.disk, dir)? {
+        let synced = synced_file::read(self.disk, dir)?;
+        let mark = match synced {
             synced_file::Found::Mark(mark, _) => Some(mark),
             synced_file::Found::Missing => None,
             synced_file::Found::Unreadable => {
@@ -187,7 +189,7 @@ impl<D: Disk> Verify<'_, D> {
         };
         let mut walked = Walked::from(*first);
         for base in bases {
-            self.segment(dir, *base, base == last, mark, &mut walked)?;
+            self.segment(dir, *base, base == last, firm(synced, *base), &mut walked)?;
         }
         if let Some(mark) = mark.filter(|mark| walked.end < mark.end) {
             let path = crate::file::join(dir, &file_name(*last));
@@ -197,12 +199,13 @@ impl<D: Disk> Verify<'_, D> {
         self.epochs(dir, &walked.epochs, mark)
     }
 
+    /// `firm`: below this byte damage is no torn tail.
     fn segment(
         &mut self,
         dir: &str,
         base: Offset,
         last: bool,
-        mark: Option<Mark>,
+        firm: u64,
         walked: &mut Walked,
     ) -> Result<(), Error> {
         let path = crate::file::join(dir, &file_name(base));
@@ -227,9 +230,7 @@ impl<D: Disk> Verify<'_, D> {
             let expected = format!("the batch at offset {}", walked.end);
             let order = header.and_then(|header| walked.pass(&header));
             if let Some(fault) = fault.or(order) {
-                let firm =
-                    mark.is_some_and(|mark| (mark.segment, mark.position) > (base, position));
-                torn |= last && !firm && !fault.is_foreign();
+                torn |= last && position >= firm && !fault.is_foreign();
                 findings.push((position, expected, fault.to_string(), torn));
             }
             if let Some(header) = header {

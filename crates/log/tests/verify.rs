@@ -154,3 +154,20 @@ fn a_gap_between_segments_and_a_snapshot_without_its_end_are_found() {
     assert!(gap.expected.starts_with("a segment that begins at offset"), "{gap}");
     assert!(!gap.mends);
 }
+
+/// Found by the fuzz target `log-verify`: without a mark nothing tells a torn tail from damage, so
+/// recovery refuses both, and so does this.
+#[test]
+fn a_torn_tail_is_damage_where_no_mark_can_be_read() {
+    let mut disk = written();
+    let path = {
+        let paths = files(&disk, PARTITION).unwrap();
+        paths.into_iter().rfind(|path| path.ends_with(".log")).unwrap()
+    };
+    let mut file = disk.open(&path, Mode::Write).unwrap();
+    disk.append(&mut file, &[vec![0; 30].into()]).unwrap();
+    disk.put(&format!("{PARTITION}/quorate-synced"), &[0; 100]);
+    let findings = found(&disk);
+    assert!(findings.iter().any(|one| !one.mends && one.path == path), "{findings:?}");
+    assert!(recover(&mut disk, &options(6_000, 0)).is_err(), "recovery agrees");
+}

@@ -8,6 +8,7 @@ mod damage;
 mod log;
 mod node;
 mod run;
+mod server;
 mod target;
 mod wire;
 

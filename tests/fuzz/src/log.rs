@@ -4,8 +4,8 @@ use crate::damage::{damage, noise};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Rng, Uuid};
 use quorate_log::{
-    BatchBuilder, Batches, Disk, Election, HEADER_BYTES, Log, MemoryDisk, Meta, Note, Options,
-    Read, Store, format, read_cold, read_topic, recover,
+    BatchBuilder, Batches, Disk, Election, Fact, HEADER_BYTES, Log, MemoryDisk, Meta, Note,
+    Operation, Options, Read, Store, dump, format, read_cold, read_topic, recover, verify,
 };
 use std::sync::OnceLock;
 
@@ -230,15 +230,66 @@ pub fn make_directory(rng: &mut Rng) -> Vec<u8> {
     pack(&files)
 }
 
-/// Recovers a directory; what was accepted is whole, and recovers again as it is.
-pub fn check_directory(input: &[u8]) {
+fn unpacked(input: &[u8]) -> MemoryDisk {
     let mut disk = MemoryDisk::default();
     let options = options();
     disk.create_dir(&options.partition).expect("the disk is new");
     for (name, content) in unpack(input) {
         disk.put(&format!("{}/{name}", options.partition), content);
     }
-    check_recovery(&mut disk);
+    disk
+}
+
+/// Recovers a directory; what was accepted is whole, and recovers again as it is.
+pub fn check_directory(input: &[u8]) {
+    check_recovery(&mut unpacked(input));
+}
+
+/// What reading must leave alone.
+const CHANGES: [Operation; 6] = [
+    Operation::Write,
+    Operation::Truncate,
+    Operation::Rename,
+    Operation::Remove,
+    Operation::CreateDir,
+    Operation::Sync,
+];
+
+/// Shows every file of a directory: damage is told, and nothing is changed.
+pub fn check_dump(input: &[u8]) {
+    let mut disk = unpacked(input);
+    let before = CHANGES.map(|change| disk.count(change));
+    for path in quorate_log::files(&disk, "").expect("a disk in memory lists") {
+        let (mut position, mut shown) = (0, 0);
+        let size = disk.contents(&path).expect("listed").len() as u64;
+        let dumped = dump(&mut disk, &path, &mut |fact| {
+            assert!(!fact.to_string().is_empty());
+            if let Fact::Batch { position: at, .. } = &fact {
+                assert!(*at >= position && *at < size, "{path}: a batch at {at} of {size}");
+                position = *at;
+            }
+            shown += 1;
+        });
+        dumped.expect("what is wrong with a file is a fact");
+        assert!(shown > 0, "{path}");
+    }
+    assert_eq!(CHANGES.map(|change| disk.count(change)), before, "it changes something");
+}
+
+/// Verifies a directory: nothing is changed, and where it finds no damage a node starts.
+pub fn check_verify(input: &[u8]) {
+    let mut disk = unpacked(input);
+    let before = CHANGES.map(|change| disk.count(change));
+    let findings = verify(&mut disk, "").expect("what is wrong with a file is a finding");
+    assert_eq!(CHANGES.map(|change| disk.count(change)), before, "it changes something");
+    for finding in &findings {
+        assert!(!finding.to_string().is_empty());
+    }
+    if findings.iter().all(|finding| finding.mends)
+        && let Err(error) = recover(&mut disk, &options())
+    {
+        panic!("no damage found, and yet: {error}");
+    }
 }
 
 fn check_recovery(disk: &mut MemoryDisk) {

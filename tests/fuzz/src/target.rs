@@ -1,6 +1,6 @@
 //! The table of targets.
 
-use crate::{log, node, wire};
+use crate::{log, node, server, wire};
 use quorate_base::Rng;
 
 /// Something that reads bytes from outside.
@@ -81,6 +81,34 @@ pub const TARGETS: &[Target] = &[
         make: log::make_file,
         check: log::check_file,
         memory: (MIB, 64),
+    },
+    Target {
+        name: "log-dump",
+        about: "the same directories, shown file by file: damage is told, nothing is changed",
+        make: log::make_directory,
+        check: log::check_dump,
+        memory: (MIB, 16),
+    },
+    Target {
+        name: "log-verify",
+        about: "the same directories, verified: where no damage is found a node starts",
+        make: log::make_directory,
+        check: log::check_verify,
+        memory: (MIB, 16),
+    },
+    Target {
+        name: "server-file",
+        about: "property files: settings, or what is wrong with them",
+        make: server::make_file,
+        check: server::check_file,
+        memory: (64 * KIB, 64),
+    },
+    Target {
+        name: "server-http",
+        about: "HTTP requests to a node: answered or cut off, and the next one is served",
+        make: server::make_http,
+        check: server::check_http,
+        memory: (4 * MIB, 64),
     },
     Target {
         name: "node-frames",

@@ -12,7 +12,10 @@ fn options(inputs: u64) -> Options {
 #[test]
 fn every_target_holds() {
     for target in TARGETS {
-        let inputs = if target.name == "node-frames" { 500 } else { 2_000 };
+        let inputs = match target.name {
+            "node-frames" | "server-file" => 500,
+            _ => 2_000,
+        };
         match run(*target, options(inputs), |_| {}) {
             Ok(report) => {
                 assert_eq!(report.inputs, inputs, "{}", target.name);

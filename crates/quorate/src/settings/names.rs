@@ -16,11 +16,14 @@ pub(super) fn is_kafkas(name: &str) -> bool {
 
 /// The known name that is fewest edits away, if that is close enough to be a slip.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    // A name is at least as many edits away as its length differs: no need to count for most.
+    let limit = |known: &str| 1 + known.len().min(name.len()) / 5;
     let ours = table::ALL.iter().map(|setting| setting.name);
     ours.chain(KAFKA.lines())
+        .filter(|known| known.len().abs_diff(name.len()) <= limit(known))
         .map(|known| (edits(name, known), known))
+        .filter(|(edits, known)| *edits <= limit(known))
         .min_by_key(|(edits, _)| *edits)
-        .filter(|(edits, known)| *edits <= 1 + known.len().min(name.len()) / 5)
         .map(|(_, known)| known)
 }
 
