@@ -144,6 +144,11 @@ impl<M: Machine> Replica<M> {
             let votes = "no leader is known; an election needs a majority of the voters to be up and to reach each other";
             return Some(votes.into());
         }
+        // It keeps the leader's name while it asks whether it would be elected (KIP-996).
+        if matches!(view.role, RoleName::Prospective | RoleName::ProspectiveVoted) {
+            let silence = "the leader does not answer; an election needs a majority of the voters to be up and to reach each other";
+            return Some(silence.into());
+        }
         match (view.high_watermark, self.applied.ready_at) {
             (None, _) | (_, None) => Some(
                 "the high watermark is not known yet; the leader has not committed in its epoch"

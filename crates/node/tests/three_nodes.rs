@@ -10,6 +10,7 @@ use quorate_machine::{Answer, Kv, Request, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::handle::{Consistency, Handle};
 use quorate_node::runtime::Node;
+use quorate_node::status::Status;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -72,6 +73,21 @@ async fn leader(nodes: &[Running]) -> usize {
     }
 }
 
+/// Waits until the node has given up waiting for its leader.
+async fn silence(handle: &Handle<Store>) -> Status {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let status = handle.status().await.unwrap();
+        if let Some(why) = &status.not_ready_because
+            && why.contains("the leader does not answer")
+        {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[test]
 fn any_node_takes_requests_and_a_lost_leader_is_replaced() {
     let root = std::env::temp_dir().join(format!("quorate-three-nodes-{}", std::process::id()));
@@ -112,10 +128,21 @@ fn any_node_takes_requests_and_a_lost_leader_is_replaced() {
             put(&node.handle, "after", "the leader left").await;
             assert_eq!(get(&node.handle, "after").await.as_deref(), Some(&b"the leader left"[..]));
         }
+        // A follower that comes back to silence keeps the leader's name, and cannot serve.
+        let ids: Vec<u32> = (1..=3).filter(|id| *id as usize != first + 1).collect();
+        let second = leader(&nodes).await;
+        let follower = nodes.remove(1 - second);
+        follower.handle.shutdown();
+        follower.thread.join().unwrap();
         for node in nodes {
             node.handle.shutdown();
-            drop(node.handle);
+            node.thread.join().unwrap();
         }
+        let alone = run(config(ids[1 - second], &root, &ports));
+        let status = silence(&alone.handle).await;
+        assert_eq!(status.leader, Some(ids[second]));
+        alone.handle.shutdown();
+        alone.thread.join().unwrap();
     });
     std::fs::remove_dir_all(&root).unwrap();
 }
