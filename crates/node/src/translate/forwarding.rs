@@ -73,8 +73,9 @@ pub(crate) fn forward_request(request: ForwardedRequest) -> wire::ForwardRequest
             wire::Operation {
                 kind,
                 session: session.map_or(-1, |SessionId(offset)| number(offset.0)),
+                // All their bits: a client may name any, and two must not become one on the way.
                 slot: stamp.map_or(-1, |stamp| stamp.slot as i16),
-                sequence: stamp.map_or(-1, |stamp| number(stamp.sequence)),
+                sequence: stamp.map_or(-1, |stamp| stamp.sequence as i64),
                 ttl_ms,
                 body,
                 ..wire::Operation::default()
@@ -112,8 +113,8 @@ fn passed(operation: wire::Operation) -> Option<Passed> {
             let stamp = match session {
                 Some(session) => Some(Stamp {
                     session,
-                    slot: u16::try_from(operation.slot).ok()?,
-                    sequence: u64::try_from(operation.sequence).ok()?,
+                    slot: operation.slot as u16,
+                    sequence: operation.sequence as u64,
                 }),
                 None => None,
             };
@@ -261,6 +262,28 @@ fn decode_refusal(mut bytes: Bytes) -> Option<SessionRefusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_stamp_survives_the_wire() {
+        let session = SessionId(Offset(7));
+        for slot in [0, 1, 0x7fff, 0x8000, u16::MAX] {
+            for sequence in [0, 1, u64::MAX >> 1, 1 << 63, u64::MAX] {
+                let stamp = Some(Stamp { session, slot, sequence });
+                let operation = Operation::Write(Bytes::from_static(b"write"));
+                let sent = Request { stamp, operation };
+                let forwarded = ForwardedRequest {
+                    epoch: None,
+                    patience: Span::ms(1),
+                    operations: vec![Passed::Write(sent.clone())],
+                };
+                let [operation] = &forward_request(forwarded).operations[..] else { panic!() };
+                match passed(operation.clone()) {
+                    Some(Passed::Write(arrived)) => assert_eq!(arrived, sent),
+                    other => panic!("{sent:?} arrived as {other:?}"),
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_result_survives_the_wire() {
