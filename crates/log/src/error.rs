@@ -74,6 +74,12 @@ pub enum Error {
     },
 }
 
+/// A voter with an empty directory has forgotten what it confirmed. With another voter that lags it
+/// makes a majority that has not seen all that is committed.
+const REPLACE: &str = "keep the directory, and give the node a newly formatted one, but only while \
+                       all other voters run and none lags (`quorate quorum status`): what this \
+                       node confirmed must be on them, and is copied from them";
+
 impl Error {
     /// For `map_err` on a call of the disk.
     pub(crate) fn io(operation: Operation, path: &str) -> impl FnOnce(io::Error) -> Error {
@@ -103,15 +109,12 @@ impl fmt::Display for Error {
             Error::Malformed { path, position, expected, found } => write!(
                 f,
                 "{path} is damaged at byte {position}: expected {expected}, found {found}; \
-                 restore the file from a copy, or give the node a newly formatted directory, which \
-                 it fills from the other voters"
+                 {REPLACE}"
             ),
             Error::Damaged { path, position, expected, found } => write!(
                 f,
                 "{path} is damaged at byte {position}: expected {expected}, found {found}; \
-                 this was on disk and may be promised to others, so it is not cut off; keep the \
-                 directory, and give the node a newly formatted one, which it fills from the other \
-                 voters"
+                 this was on disk and may be promised to others, so it is not cut off; {REPLACE}"
             ),
             Error::Foreign { path, property, expected, found } => write!(
                 f,

@@ -18,7 +18,8 @@ pub(crate) const SESSION_TTL: Span = Span::ms(300_000);
 const SESSION_FRESH: Span = Span::ms(120_000);
 /// Writes in flight at once under one session.
 const SLOTS: u16 = 1_024;
-/// At most so many bytes of writes go into one request to the leader.
+/// At most so many bytes of writes go into one request to the leader, or one write that is larger.
+/// The wire takes 8 MiB.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 /// This node's session with the machine.

@@ -113,6 +113,15 @@ pub fn start<M: Machine, D: Disk>(
         return Err(StartError::Topic { directory, expected: config.topic_id, found });
     }
     let recovery = recover(&mut disk, &options).map_err(files)?;
+    // It is written before the first record is. Without it a vote that was given may be given again.
+    if recovery.election.is_none() && recovery.end > recovery.start {
+        return Err(files(quorate_log::Error::Malformed {
+            path: format!("{}/quorum-state", options.partition),
+            position: 0,
+            expected: "the epoch and the vote of a node that has records".into(),
+            found: "no file".into(),
+        }));
+    }
     let quorum = open_quorum(config, &meta, own, &recovery, seed, now)?;
     let store = Store::open(disk, &options, &recovery).map_err(files)?;
     let log = Log::open(options, &recovery);

@@ -88,9 +88,14 @@ impl Server {
     }
 
     fn stop(self) {
+        let directory = self.stop_and_keep();
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    fn stop_and_keep(self) -> PathBuf {
         self.handle.shutdown();
         self.thread.join().unwrap();
-        std::fs::remove_dir_all(self.directory).unwrap();
+        self.directory
     }
 }
 
@@ -131,6 +136,7 @@ fn what_is_no_request_closes_its_connection_and_disturbs_nobody() {
         ("a length of 2 GiB", &i32::MAX.to_be_bytes()[..]),
         ("a negative length", &(-1i32).to_be_bytes()[..]),
         ("another protocol", b"GET / HTTP/1.1\r\n\r\n"),
+        ("a Forward that is longer than nodes send", &[6, 0x40, 0, 0, 0x29, 0x63]),
         ("an unknown API key", &unknown_api),
         ("an unknown version", &unknown_version),
         ("a body that ends early", &cut_body),
@@ -317,4 +323,53 @@ fn who_does_not_take_its_answers_is_not_read_from() {
         assert_eq!(response.error_code, ErrorCode::None);
     }
     server.stop();
+}
+
+#[test]
+fn a_fetch_that_asks_for_everything_gets_a_part() {
+    let server = serve("everything");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for number in 0..20u8 {
+        let value = vec![number; 1 << 20];
+        let write =
+            KvWrite::Put { key: &[b'a' + number], value: &value, condition: Condition::Always }
+                .encode();
+        let write = server.handle.write(Request::write(write.unwrap()), Span::ms(20_000));
+        assert!(matches!(runtime.block_on(write), Ok(Answer::Done(_))));
+    }
+    let partition = FetchRequestPartition {
+        current_leader_epoch: 1,
+        fetch_offset: 12,
+        last_fetched_epoch: 1,
+        ..FetchRequestPartition::default()
+    };
+    let topic = FetchTopic {
+        topic_id: Uuid::METADATA_TOPIC,
+        partitions: vec![partition],
+        ..FetchTopic::default()
+    };
+    let fetch =
+        FetchRequest { max_bytes: i32::MAX, topics: vec![topic], ..FetchRequest::default() };
+    let mut stream = server.connect();
+    stream.write_all(&request(fetch, 18)).unwrap();
+    let response: FetchResponse = answer(&mut stream).decode(18).unwrap();
+    let records = response.responses[0].partitions[0].records.as_ref().unwrap();
+    assert!((6 << 20..=8 << 20).contains(&records.len()), "{} bytes", records.len());
+    server.stop();
+}
+
+#[test]
+fn a_node_that_lost_its_vote_and_not_its_records_does_not_start() {
+    let server = serve("forgot");
+    server.still_serves();
+    let directory = server.stop_and_keep();
+    std::fs::remove_file(directory.join("__cluster_metadata-0/quorum-state")).unwrap();
+    let at = |port| HostPort { host: "127.0.0.1".into(), port };
+    let voters = vec![Voter { id: ReplicaId(1), at: at(1) }];
+    let config = Config::new(Some(ReplicaId(1)), directory.clone(), voters, at(0));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let opened = runtime.block_on(Node::open(config, Sessioned::new(Kv::new())));
+    let error = opened.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("quorum-state") && error.contains("found no file"), "{error}");
+    std::fs::remove_dir_all(directory).unwrap();
 }

@@ -5,7 +5,6 @@
 //! message can be read and written does not yet make anyone answer it: a listener announces and
 //! takes only what is marked as served.
 
-use crate::MAX_FRAME_BYTES;
 use std::fmt;
 
 macro_rules! apis {
@@ -84,7 +83,7 @@ apis! {
     /// A voter tells the leader of itself (KIP-853).
     UpdateRaftVoter   =    82, 0,  0,  0, 64 * 1024, false;
     /// Ours, between Quorate nodes only: operations that reached a node which does not lead.
-    Forward           = 10595, 0,  0,  0, MAX_FRAME_BYTES, true;
+    Forward           = 10595, 0,  0,  0, 8 * 1024 * 1024, true;
 }
 
 impl ApiKey {

@@ -6,14 +6,14 @@ use super::inbox::{Event, Inbox};
 use super::net::{self, Connection};
 use crate::config::Config;
 use crate::handle::{Ask, Consistency, Error, Handle};
-use crate::out::{ClientId, ConnId, Out};
+use crate::out::{ClientId, ConnId, Out, ReadId};
 use crate::replica::Replica;
 use crate::start::{StartError, Started, start};
 use quorate_base::{Offset, Span, Time};
-use quorate_log::{Lock, OsDisk, read_cold};
+use quorate_log::{ColdRead, Lock, OsDisk, read_cold};
 use quorate_machine::{Answer, Machine};
 use quorate_raft::Endpoint;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,6 +25,9 @@ use tracing::{debug, info, warn};
 const HANDOVER: Span = Span::ms(5_000);
 /// Asks taken per turn, so that callers of this process cannot starve the network.
 const ASKS_PER_TURN: usize = 4_096;
+
+/// Reads of old batches at a time. More of them would wait in memory for the loop, not the disk.
+const READS_AT_ONCE: usize = 16;
 
 /// Why a running node stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +63,9 @@ pub struct Node<M: Machine> {
     callers: BTreeMap<ClientId, Caller<M>>,
     /// Connections with something to send.
     dirty: Vec<ConnId>,
+    /// Reads that wait for others to end.
+    reads: VecDeque<(ReadId, ColdRead)>,
+    reading: usize,
     next: u64,
     stopped: bool,
     /// Held as long as the node runs.
@@ -108,6 +114,8 @@ impl<M: Machine> Node<M> {
             conns: BTreeMap::new(),
             callers: BTreeMap::new(),
             dirty: Vec::new(),
+            reads: VecDeque::new(),
+            reading: 0,
             next: 0,
             stopped: false,
             _lock: lock,
@@ -224,7 +232,11 @@ impl<M: Machine> Node<M> {
                 }
             }
             Event::Durable(upto) => self.replica.on_durable(now, upto),
-            Event::Read(id, records) => self.replica.on_read(now, id, records),
+            Event::Read(id, records) => {
+                self.reading -= 1;
+                self.read_on();
+                self.replica.on_read(now, id, records);
+            }
             Event::DiskFailed(why) => {
                 return Err(Fatal(format!("in {}: {why}", self.config.directory.display())));
             }
@@ -285,12 +297,8 @@ impl<M: Machine> Node<M> {
                     }
                 }
                 Out::Read { id, read } => {
-                    let (mut files, inbox) = (self.files.clone(), self.inbox.clone());
-                    tokio::task::spawn_blocking(move || {
-                        let result =
-                            read_cold(&mut files, &read).map_err(|error| error.to_string());
-                        inbox.put(Event::Read(id, result));
-                    });
+                    self.reads.push_back((id, read));
+                    self.read_on();
                 }
                 // A caller that went away is told nothing.
                 Out::Answer { client, answer } => {
@@ -322,6 +330,18 @@ impl<M: Machine> Node<M> {
             self.disk.submit(id, job);
         }
         Ok(())
+    }
+
+    fn read_on(&mut self) {
+        while self.reading < READS_AT_ONCE {
+            let Some((id, read)) = self.reads.pop_front() else { return };
+            self.reading += 1;
+            let (mut files, inbox) = (self.files.clone(), self.inbox.clone());
+            tokio::task::spawn_blocking(move || {
+                let result = read_cold(&mut files, &read).map_err(|error| error.to_string());
+                inbox.put(Event::Read(id, result));
+            });
+        }
     }
 
     fn send(&mut self, conn: ConnId, frame: quorate_wire::Frame) {

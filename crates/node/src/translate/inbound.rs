@@ -10,6 +10,10 @@ use quorate_raft::{FetchHighWatermark, Fetched, LeaderView};
 use quorate_wire::message as wire;
 use quorate_wire::{ApiKey, Error, ErrorCode, Frame, RequestFrame, encode_response};
 
+/// The most that one fetch is answered with, whatever it asks for, but for a batch that is larger:
+/// Kafka's limit. What a peer asks for is memory of ours.
+const FETCH_BYTES_MAX: u32 = 8 << 20;
+
 /// Why a request does not reach the core.
 #[derive(Debug)]
 pub(crate) enum Refused {
@@ -196,7 +200,7 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
             told => FetchHighWatermark::Known(u64::try_from(told).ok().map(Offset)),
         },
         max_wait: Span::ms(max_wait_ms),
-        max_bytes: u32::try_from(request.max_bytes).unwrap_or(0),
+        max_bytes: u32::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
         round: asked.marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
     })
 }
