@@ -3,59 +3,92 @@
 use crate::scenario::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
-/// The release that judges us.
-const VERSION: &str = "4.3.1";
+/// A release of Apache Kafka.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    version: &'static str,
+    /// A logger of its time, so that errors are printed: group, artifact, version.
+    logger: (&'static str, &'static str, &'static str),
+}
 
-/// What Maven is to fetch: the tools with all they need, and a logger so that errors are printed.
-const ARTIFACTS: &[(&str, &str, &str)] = &[
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION),
-    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
-];
+/// The release whose dialect we speak.
+pub const NEWEST: Release = Release {
+    version: "4.3.1",
+    logger: ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+};
+
+/// The oldest release that we talk to.
+pub const OLDEST: Release =
+    Release { version: "3.9.1", logger: ("org.slf4j", "slf4j-reload4j", "1.7.36") };
 
 /// A fetched release.
 pub struct Kafka {
     libraries: PathBuf,
 }
 
+/// A program that goes on; killed when this is dropped.
+pub struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended by itself refuses; either way it is gone after the wait.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl Kafka {
     /// Finds the release in the cache or fetches it.
-    pub fn fetch(cache: &Path) -> Result<Kafka, Failure> {
+    pub fn fetch(release: Release, cache: &Path) -> Result<Kafka, Failure> {
         need("java", "-version", "a Java runtime, 17 or later")?;
-        let home = cache.join(format!("kafka-{VERSION}"));
+        let version = release.version;
+        let home = cache.join(format!("kafka-{version}"));
         let (libraries, complete) = (home.join("libs"), home.join("complete"));
         if !complete.exists() {
             need("mvn", "--version", "Maven, which fetches Kafka's jars")?;
-            println!("fetching Apache Kafka {VERSION} into {}", home.display());
+            println!("fetching Apache Kafka {version} into {}", home.display());
             fs::create_dir_all(&home)?;
-            fs::write(home.join("pom.xml"), project())?;
+            fs::write(home.join("pom.xml"), project(release))?;
             let goal = format!("-DoutputDirectory={}", libraries.display());
             let arguments = ["-q", "-B", "dependency:copy-dependencies", &goal];
             let output = Command::new("mvn").args(arguments).current_dir(&home).output()?;
             if !output.status.success() {
                 let said = String::from_utf8_lossy(&output.stdout).into_owned();
-                return Err(Failure(format!("Maven cannot fetch Kafka {VERSION}:\n{said}")));
+                return Err(Failure(format!("Maven cannot fetch Kafka {version}:\n{said}")));
             }
-            fs::write(complete, VERSION)?;
+            fs::write(complete, version)?;
         }
         Ok(Kafka { libraries })
     }
 
     /// Runs a program to its end and returns what it printed.
     pub fn run(&self, class: &str, arguments: &[&str]) -> Result<String, Failure> {
-        let classes = format!("{}/*", self.libraries.display());
-        let output = Command::new("java")
-            .args(["-Xmx256m", "-cp", &classes, class])
-            .args(arguments)
-            .output()?;
+        let output = self.command(class, arguments).output()?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() {
             return Ok(printed);
         }
         let errors = String::from_utf8_lossy(&output.stderr);
         Err(Failure(format!("{class} {} failed:\n{printed}{errors}", arguments.join(" "))))
+    }
+}
+
+impl Kafka {
+    fn command(&self, class: &str, arguments: &[&str]) -> Command {
+        let classes = format!("{}/*", self.libraries.display());
+        let mut command = Command::new("java");
+        command.args(["-Xmx256m", "-cp", &classes, class]).args(arguments);
+        command
+    }
+
+    /// Starts a program; what it prints goes into the file.
+    pub fn start(&self, class: &str, arguments: &[&str], log: &Path) -> Result<Running, Failure> {
+        let log = fs::File::create(log)?;
+        let mut command = self.command(class, arguments);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(Running(command.spawn()?))
     }
 }
 
@@ -68,14 +101,16 @@ fn need(program: &str, probe: &str, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// A project that depends on the artifacts and does nothing else.
-fn project() -> String {
-    let dependency = |(group, artifact, version): &(&str, &str, &str)| {
+/// A project that depends on the tools with all they need, and on the logger.
+fn project(Release { version, logger }: Release) -> String {
+    let kafka = "org.apache.kafka";
+    let artifacts = [(kafka, "kafka_2.13", version), (kafka, "kafka-tools", version), logger];
+    let dependency = |(group, artifact, version): (&str, &str, &str)| {
         format!(
             "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>\n"
         )
     };
-    let dependencies: String = ARTIFACTS.iter().map(dependency).collect();
+    let dependencies: String = artifacts.into_iter().map(dependency).collect();
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n<modelVersion>4.0.0</modelVersion>\n\
          <groupId>quorate</groupId><artifactId>interop</artifactId><version>1</version>\n\

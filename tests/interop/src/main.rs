@@ -8,7 +8,7 @@ mod java;
 mod scenario;
 mod scenarios;
 
-use java::Kafka;
+use java::{Kafka, NEWEST, OLDEST};
 use quorate_processes::{Profile, binary};
 use scenario::{Failure, Scenario, Stage};
 use std::path::PathBuf;
@@ -41,7 +41,8 @@ fn prepare() -> Result<Stage, Failure> {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let target = std::path::absolute(target)?.join("interop");
     Ok(Stage {
-        kafka: Kafka::fetch(&target)?,
+        kafka: Kafka::fetch(NEWEST, &target)?,
+        older: Kafka::fetch(OLDEST, &target)?,
         binary: binary(Profile::Dev)?,
         root: target.join("runs"),
     })

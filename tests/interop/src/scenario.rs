@@ -18,6 +18,8 @@ pub struct Scenario {
 /// What all scenarios share.
 pub struct Stage {
     pub kafka: Kafka,
+    /// The oldest release that must get along with us.
+    pub older: Kafka,
     /// The binary `quorate`.
     pub binary: PathBuf,
     pub root: PathBuf,

@@ -1,5 +1,6 @@
 //! All scenarios, by name.
 
+mod directories;
 mod dump;
 mod quorum_tool;
 
@@ -7,6 +8,10 @@ use crate::scenario::Scenario;
 
 pub const ALL: &[Scenario] = &[
     Scenario { name: "kafkas_dump_tool_reads_our_logs_after_kills", run: dump::after_kills },
+    Scenario { name: "kafkas_dump_tool_finds_our_indexes_sane", run: dump::indexes },
+    Scenario { name: "kafkas_storage_tool_knows_our_directories", run: directories::ours },
+    Scenario { name: "our_log_tools_read_a_running_kafka", run: directories::kafkas },
+    Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: quorum_tool::older_status },
     Scenario { name: "kafkas_quorum_tool_sees_our_status", run: quorum_tool::status },
     Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: quorum_tool::lag },
 ];

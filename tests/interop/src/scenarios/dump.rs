@@ -43,6 +43,51 @@ pub fn after_kills(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Several segments, closed and open ones: the tool compares every entry of both indexes with the
+/// log, and finds none that is wrong or out of order.
+pub fn indexes(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    let smallest = "metadata.log.segment.bytes=8388608";
+    let mut cluster = Cluster::format(&stage.binary, directory, 3, &[smallest])?;
+    cluster.start_all()?;
+    cluster.wait_until_level(PATIENCE)?;
+    let large = "x".repeat(900_000);
+    for key in 0..24 {
+        put(&cluster, &format!("large-{key}"), &large)?;
+        for small in 0..4 {
+            put(&cluster, &format!("small-{key}-{small}"), "a few bytes")?;
+        }
+    }
+    let leader = cluster.wait_until_level(PATIENCE)?;
+    for id in 1..=3 {
+        cluster.kill(id);
+    }
+    let folder = directory.join(format!("node-{leader}/data/__cluster_metadata-0"));
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        names.push(entry?.path().display().to_string());
+    }
+    names.sort();
+    let of = |ending: &str| -> Vec<String> {
+        names.iter().filter(|name| name.ends_with(ending)).cloned().collect()
+    };
+    let (offsets, times) = (of(".index"), of(".timeindex"));
+    ensure(of(".log").len() >= 3, || format!("at least three segments expected: {names:?}"))?;
+    ensure(offsets.len() == times.len() && offsets.len() == of(".log").len(), || {
+        format!("a segment lacks an index: {names:?}")
+    })?;
+    let both = [offsets, times].concat();
+    let sane = stage.kafka.run(DUMP, &["--index-sanity-check", "--files", &both.join(",")])?;
+    let passed = sane.lines().filter(|line| line.contains("passed sanity check")).count();
+    ensure(passed == both.len(), || format!("{passed} of {} pass:\n{sane}", both.len()))?;
+    let verified = stage.kafka.run(DUMP, &["--verify-index-only", "--files", &both.join(",")])?;
+    let complaint = verified.lines().find(|line| !line.starts_with("Dumping "));
+    ensure(complaint.is_none(), || format!("the tool objects:\n{verified}"))?;
+    // It says nothing when all is well, so let it show what it looked at.
+    let shown = stage.kafka.run(DUMP, &["--files", &both.join(",")])?;
+    let entries = shown.lines().filter(|line| line.contains("offset: ")).count();
+    ensure(entries >= 2 * 24, || format!("{entries} entries:\n{shown}"))
+}
+
 /// Writes through any node until it is acknowledged; returns the version, which is the offset.
 fn put(cluster: &Cluster, key: &str, value: &str) -> Result<u64, Failure> {
     let mut turn = 0;

@@ -1,5 +1,6 @@
 //! Kafka's `kafka-metadata-quorum` asks our nodes, as operators do first of all.
 
+use crate::java::Kafka;
 use crate::scenario::{Failure, PATIENCE, Stage, ensure};
 use quorate_node::status::Status;
 use quorate_processes::Cluster;
@@ -16,24 +17,43 @@ fn running(stage: &Stage, directory: &Path) -> Result<(Cluster, u32), Failure> {
     Ok((cluster, leader))
 }
 
-/// Through a node that does not lead: the tool has to find the leader by what that node says.
-fn ask(stage: &Stage, cluster: &Cluster, through: u32, what: &str) -> Result<String, Failure> {
+/// Where a node does not lead, the tool has to find the leader by what that node says.
+fn ask(kafka: &Kafka, cluster: &Cluster, through: u32, what: &str) -> Result<String, Failure> {
     let at = cluster.node(through).raft.to_string();
-    stage.kafka.run(TOOL, &["--bootstrap-controller", &at, "describe", what])
+    kafka.run(TOOL, &["--bootstrap-controller", &at, "describe", what])
 }
 
 fn said_by(cluster: &Cluster, id: u32) -> Result<Status, Failure> {
     cluster.node(id).status().ok_or_else(|| Failure(format!("node {id} does not say what it is")))
 }
 
+/// Through every node.
 pub fn status(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let (cluster, leader) = running(stage, directory)?;
-    let printed = ask(stage, &cluster, leader % 3 + 1, "--status")?;
+    for through in 1..=3 {
+        let printed = ask(&stage.kafka, &cluster, through, "--status")?;
+        judge_status(&printed, &cluster, leader)?;
+        let printed = ask(&stage.kafka, &cluster, through, "--replication")?;
+        judge_level(&printed, &cluster, leader)?;
+    }
+    Ok(())
+}
+
+/// The tool of Kafka 3.9 asks in the versions of its time.
+pub fn older_status(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    let (cluster, leader) = running(stage, directory)?;
+    let printed = ask(&stage.older, &cluster, leader % 3 + 1, "--status")?;
+    judge_status(&printed, &cluster, leader)?;
+    let printed = ask(&stage.older, &cluster, leader % 3 + 1, "--replication")?;
+    judge_level(&printed, &cluster, leader)
+}
+
+fn judge_status(printed: &str, cluster: &Cluster, leader: u32) -> Result<(), Failure> {
     let value = |name: &str| {
         let line = printed.lines().find_map(|line| line.strip_prefix(name));
         line.map(str::trim).ok_or_else(|| Failure(format!("no {name} in:\n{printed}")))
     };
-    let own = said_by(&cluster, leader)?;
+    let own = said_by(cluster, leader)?;
     for (name, expected) in [
         ("ClusterId:", own.cluster.clone()),
         ("LeaderId:", leader.to_string()),
@@ -80,6 +100,19 @@ fn rows(printed: &str) -> Vec<Row> {
     printed.lines().filter_map(row).collect()
 }
 
+/// Of a quorum at rest: one leader, two followers, nobody lags.
+fn judge_level(printed: &str, cluster: &Cluster, leader: u32) -> Result<(), Failure> {
+    let end = said_by(cluster, leader)?.log_end;
+    let rows = rows(printed);
+    ensure(rows.len() == 3, || format!("three rows expected:\n{printed}"))?;
+    for row in rows {
+        let status = if row.node == leader { "Leader" } else { "Follower" };
+        let level = row.status == status && row.lag == 0 && row.end == end;
+        ensure(level, || format!("node {} is {status} and has all:\n{printed}", row.node))?;
+    }
+    Ok(())
+}
+
 fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
@@ -97,7 +130,7 @@ pub fn lag(stage: &Stage, directory: &Path) -> Result<(), Failure> {
             answer.map(|answer| answer.status).map_err(|silence| Failure(silence.to_string()))?;
         ensure(status < 300, || format!("a write was answered with {status}"))?;
     }
-    let printed = ask(stage, &cluster, kept, "--replication")?;
+    let printed = ask(&stage.kafka, &cluster, kept, "--replication")?;
     let (asked_ms, end) = (wall_ms(), said_by(&cluster, leader)?.log_end);
     let rows = rows(&printed);
     let row = |id: u32| {

@@ -1,0 +1,28 @@
+//! A piece that is missing fails the run and is named: nothing is skipped.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+#[test]
+fn without_java_the_run_fails_and_says_so() {
+    let target = std::env::temp_dir().join(format!("quorate-interop-{}", std::process::id()));
+    let output = Command::new(env!("CARGO_BIN_EXE_quorate-interop"))
+        .env("PATH", "")
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.starts_with("interop cannot run: `java` is missing: install"), "{printed}");
+    assert!(!target.exists(), "nothing was fetched");
+}
+
+#[test]
+fn a_scenario_that_there_is_not_is_no_success() {
+    let output = Command::new(env!("CARGO_BIN_EXE_quorate-interop"))
+        .arg("no_such_scenario")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
