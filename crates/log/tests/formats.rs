@@ -89,3 +89,24 @@ fn every_file_is_shown_as_it_is_written() {
     let meta = disk.contents("meta.properties").unwrap();
     shown("meta.properties", &String::from_utf8(meta).unwrap());
 }
+
+/// The second batch begins more than 4096 bytes into the segment.
+#[test]
+fn both_indexes_are_shown_as_they_are_written() {
+    let mut disk = formatted();
+    let options = options(1 << 30, 1 << 20);
+    let recovery = recover(&mut disk, &options).unwrap();
+    let mut store = Store::open(disk.clone(), &options, &recovery).unwrap();
+    let mut log = Log::open(options, &recovery);
+    let time = 1_795_994_907_365;
+    let mut jobs = Vec::new();
+    for (base, value_bytes) in [(Offset(0), 5_000), (Offset(1), 10)] {
+        let mut batch = BatchBuilder::new(base, Epoch(4), time + base.0 as i64);
+        batch.record(Some(b"color"), Some(&vec![b'x'; value_bytes]), &[]);
+        jobs.push(log.append(base, base + 1, Epoch(4), batch.finish()));
+    }
+    store.run(&mut jobs).unwrap();
+    let file = |name: &str| disk.contents(&format!("{PARTITION}/{name}")).unwrap();
+    shown(".index", &dump(&file("00000000000000000000.index")));
+    shown(".timeindex", &dump(&file("00000000000000000000.timeindex")));
+}
