@@ -26,7 +26,7 @@ use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Span, Time};
 use quorate_log::Log;
 use quorate_machine::Machine;
-use quorate_raft::{Call, Effect, FetchAnswer, Input, Quorum, Ticket, Token};
+use quorate_raft::{Call, Effect, FetchAnswer, Input, Quorum, RoleName, Ticket, Token};
 use quorate_wire::{ApiKey, RequestFrame, ResponseFrame};
 use std::collections::{BTreeMap, VecDeque};
 use tracing::{debug, error};
@@ -53,6 +53,8 @@ pub struct Settings {
     pub request_timeout: Span,
     /// `controller.quorum.retry.backoff.ms`.
     pub retry_backoff: Span,
+    /// `controller.quorum.fetch.timeout.ms`: a follower that hears nothing for longer is not ready.
+    pub fetch_timeout: Span,
     /// The rule that this node breaks.
     #[cfg(mutants)]
     pub mutant: Option<crate::Mutant>,
@@ -100,6 +102,10 @@ pub struct Replica<M: Machine> {
     pub(crate) leader: Option<ReplicaId>,
     pub(crate) epoch: Epoch,
     pub(crate) changes: VecDeque<RoleChange>,
+    /// The role of the last turn.
+    role: RoleName,
+    /// When a leader last answered a fetch of this node.
+    pub(crate) heard_at: Time,
     inputs: VecDeque<Input>,
     effects: Vec<Effect>,
     news: Vec<News>,
@@ -146,6 +152,8 @@ impl<M: Machine> Replica<M> {
             forwarder: Forwarder::new(),
             inbound: Inbound::default(),
             changes: VecDeque::new(),
+            role: RoleName::Unattached,
+            heard_at: now,
             inputs: VecDeque::from([Input::Wake]),
             effects: Vec::new(),
             news: Vec::new(),
@@ -362,6 +370,7 @@ impl<M: Machine> Replica<M> {
         }
         // Effects of the steps above may have lost or answered questions at once.
         self.digest_news();
+        self.note_role();
     }
 
     /// A number that was not used before: for tickets, tokens and reads.

@@ -113,7 +113,7 @@ pub fn start<M: Machine, D: Disk>(
         return Err(StartError::Topic { directory, expected: config.topic_id, found });
     }
     let recovery = recover(&mut disk, &options).map_err(files)?;
-    // It is written before the first record is. Without it a vote that was given may be given again.
+    // It is written before the first record is. Without it a vote may be given a second time.
     if recovery.election.is_none() && recovery.end > recovery.start {
         return Err(files(quorate_log::Error::Malformed {
             path: format!("{}/quorum-state", options.partition),
@@ -137,6 +137,7 @@ pub fn start<M: Machine, D: Disk>(
         uncommitted_max_bytes: config.uncommitted_max_bytes,
         request_timeout: config.request_timeout,
         retry_backoff: config.retry_backoff,
+        fetch_timeout: config.fetch_timeout,
         #[cfg(mutants)]
         mutant: config.mutant,
     };

@@ -149,6 +149,10 @@ impl<M: Machine> Replica<M> {
             let silence = "the leader does not answer; an election needs a majority of the voters to be up and to reach each other";
             return Some(silence.into());
         }
+        let silence = self.now.since(self.heard_at);
+        if view.role != RoleName::Leader && silence > self.settings.fetch_timeout {
+            return Some(format!("the leader has not answered for {} ms", silence.as_ms()));
+        }
         match (view.high_watermark, self.applied.ready_at) {
             (None, _) | (_, None) => Some(
                 "the high watermark is not known yet; the leader has not committed in its epoch"

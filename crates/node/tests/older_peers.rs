@@ -2,7 +2,7 @@
 //! to what Apache Kafka 3.9 announced. The peer is played here, frame by frame, so that every
 //! version that it is asked in is seen.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_log::{Meta, OsDisk};

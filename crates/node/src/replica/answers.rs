@@ -79,6 +79,7 @@ impl<M: Machine> Replica<M> {
                         self.step(Input::Response { call, body });
                         self.fetched.remove(&call);
                         if self.leader.is_some() {
+                            self.heard_at = if told.is_some() { self.now } else { self.heard_at };
                             told.into_iter().for_each(|told| self.applied.heard(told));
                         }
                     }

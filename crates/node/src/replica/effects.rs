@@ -8,7 +8,7 @@ use crate::status::RoleChange;
 use crate::translate;
 use quorate_base::{Epoch, ReplicaId, Time};
 use quorate_machine::Machine;
-use quorate_raft::{Call, Destination, Effect, Endpoint, Fetched, Input, Loss, Source};
+use quorate_raft::{Call, Destination, Effect, Endpoint, Fetched, Input, Loss, RoleName, Source};
 use tracing::{error, info, warn};
 
 impl<M: Machine> Replica<M> {
@@ -148,6 +148,29 @@ impl<M: Machine> Replica<M> {
             self.applied.heard(self.applied.commit);
         }
         self.forwarder.rest_until = Time(0);
+    }
+
+    /// Says once a minute that this node has lost its leader and finds no majority, and remembers it.
+    pub(super) fn note_role(&mut self) {
+        let view = self.quorum.view();
+        let (role, epoch, leader) = (view.role, view.epoch, view.leader);
+        if std::mem::replace(&mut self.role, role) == role {
+            return;
+        }
+        let asks = matches!(role, RoleName::Prospective | RoleName::ProspectiveVoted);
+        if asks && self.once.say(self.now, "no leader is heard") {
+            warn!(
+                %epoch,
+                leader = ?leader,
+                "no leader is heard: asking the other voters whether they would elect this node; \
+                 a majority of them must be up and reachable"
+            );
+        }
+        // A node without a majority asks and gives up in turns: two entries tell that, not fifty.
+        let same = |change: &RoleChange| change.role == role.to_string() && change.epoch == epoch.0;
+        if !self.changes.iter().rev().take(2).any(same) {
+            self.note_change(epoch, leader);
+        }
     }
 
     pub(super) fn note_change(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {

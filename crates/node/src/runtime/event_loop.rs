@@ -6,6 +6,7 @@ use super::inbox::{Event, Inbox};
 use super::net::{self, Connection};
 use crate::config::Config;
 use crate::handle::{Ask, Consistency, Error, Handle};
+use crate::once::Once;
 use crate::out::{ClientId, ConnId, Out, ReadId};
 use crate::replica::Replica;
 use crate::start::{StartError, Started, start};
@@ -66,6 +67,7 @@ pub struct Node<M: Machine> {
     /// Reads that wait for others to end.
     reads: VecDeque<(ReadId, ColdRead)>,
     reading: usize,
+    once: Once,
     next: u64,
     stopped: bool,
     /// Held as long as the node runs.
@@ -116,6 +118,7 @@ impl<M: Machine> Node<M> {
             dirty: Vec::new(),
             reads: VecDeque::new(),
             reading: 0,
+            once: Once::default(),
             next: 0,
             stopped: false,
             _lock: lock,
@@ -188,7 +191,14 @@ impl<M: Machine> Node<M> {
                 Ok((stream, _)) => self.inbox.put(Event::Accepted(stream)),
                 Err(error) => {
                     // Too many open files, usually. The pause keeps the loop from spinning on it.
-                    warn!(%error, "cannot accept a connection");
+                    if self.once.say(self.clock.now(), &error.to_string()) {
+                        warn!(
+                            %error,
+                            connections = self.conns.len(),
+                            "cannot accept a connection; others wait until some are closed: look for \
+                             who opens so many, or raise the limit of open files"
+                        );
+                    }
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             },

@@ -1,8 +1,8 @@
 //! Sockets: a task per connection that reads and cuts frames, and a writer that never waits.
 //!
 //! A connection's memory is bounded: one read at a time, a frame's bytes as they arrive and never
-//! as announced, and on the way out a limit after which a reader that is too slow is cut off. Before
-//! that, whoever does not take its answers is not read from: it cannot make us hold more of them.
+//! as announced, and on the way out a limit after which a reader that is too slow is cut off.
+//! Before that, whoever does not take its answers is not read from: it cannot make us hold more.
 
 use super::inbox::{Event, Inbox};
 use crate::config::HostPort;
