@@ -104,6 +104,11 @@ impl MemoryDisk {
         self.lock().faults.power = steps;
     }
 
+    /// No fault is in force any more: room, power and calls are as in the beginning.
+    pub fn heal(&self) {
+        self.lock().faults = Faults::default();
+    }
+
     /// The steps left of [`MemoryDisk::limit_power`].
     pub fn power(&self) -> Option<u64> {
         self.lock().faults.power

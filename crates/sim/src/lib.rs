@@ -28,6 +28,6 @@ mod world;
 pub use checkers::Failure;
 pub use marks::Marks;
 pub use options::Options;
-pub use plan::{Ask, BadPlan, Down, Plan, Step, When, parse_seed};
+pub use plan::{Ask, BadPlan, Broken, Down, Plan, Step, When, parse_seed};
 pub use run::{How, Outcome, run};
 pub use shrink::shrink;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 23] = [
+pub const ALL: [&str; 32] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -14,6 +14,15 @@ pub const ALL: [&str; 23] = [
     "a node stopped in an orderly way",
     "a node was paused",
     "a leader resigned",
+    "a disk was full and its node stopped",
+    "a disk failed and its node stopped",
+    "a start was refused by a disk that fails",
+    "a node came back with an empty disk",
+    "damage was found and kept its node out",
+    "a clock jumped",
+    "a crowded connection was paused",
+    "voters stayed away after the faults",
+    "a segment was closed",
     "the network was cut",
     "connections were reset",
     "a connection was refused",

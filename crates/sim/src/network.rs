@@ -162,7 +162,7 @@ impl Network {
         if cut || paused {
             return Arrival::Nothing;
         }
-        let power = self.hosts[owner.node] != Host::NoPower;
+        let power = self.hosts.get(owner.node) != Some(&Host::NoPower);
         let Some(end) = self.end_mut(to) else { return Arrival::Nothing };
         let Some((_, segment)) = end.incoming.pop_front() else { return Arrival::Nothing };
         let arrival = match (end.open, segment) {
@@ -242,20 +242,26 @@ impl Network {
                 queue.push(back, Event::Dialed { dial, result });
             }
             Host::Up(process) => {
-                let number = self.next;
-                self.next += 1;
-                let end = |owner| End {
-                    owner,
-                    open: true,
-                    incoming: VecDeque::new(),
-                    planned: false,
-                    paused: false,
-                    unanswered: false,
-                };
-                self.conns.insert(number, [end(from), end(process)]);
-                queue.push(back, Event::Dialed { dial, result: Ok(ConnId(number * 2)) });
+                let conn = self.connect(from, process);
+                queue.push(back, Event::Dialed { dial, result: Ok(conn) });
             }
         }
+    }
+
+    /// A connection between two processes, made at once; the number is that of the first one's end.
+    pub fn connect(&mut self, from: Process, to: Process) -> ConnId {
+        let number = self.next;
+        self.next += 1;
+        let end = |owner| End {
+            owner,
+            open: true,
+            incoming: VecDeque::new(),
+            planned: false,
+            paused: false,
+            unanswered: false,
+        };
+        self.conns.insert(number, [end(from), end(to)]);
+        ConnId(number * 2)
     }
 
     // ---- Faults.

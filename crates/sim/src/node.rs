@@ -2,10 +2,11 @@
 //! has still to do. Starts through the same code as the server; what the server has threads for
 //! happens here when the world says so.
 
+use crate::book::Book;
 use crate::options::Options;
 use bytes::Bytes;
-use quorate_base::{ReplicaId, Rng, Span, Time, Uuid};
-use quorate_log::{Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
+use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
+use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::Replica;
 use quorate_node::config::{Config, HostPort, Voter};
@@ -27,20 +28,30 @@ pub(crate) struct Clock {
     booted: Time,
     /// Thousandths.
     rate: u64,
+    /// How far it jumped.
+    ahead: Span,
 }
 
 impl Clock {
     /// What it shows at a time of the world.
     pub fn local(self, world: Time) -> Time {
-        Time(1 + world.since(self.booted).0 * self.rate / 1_000)
+        Time(1 + world.since(self.booted).0 * self.rate / 1_000) + self.ahead
     }
 
     /// The first time of the world at which it shows this.
     pub fn world(self, local: Time) -> Time {
         match local {
             Time::NEVER => Time::NEVER,
-            Time(us) => self.booted + Span((us.saturating_sub(1) * 1_000).div_ceil(self.rate)),
+            Time(us) => {
+                let ran = us.saturating_sub(1 + self.ahead.0);
+                self.booted + Span((ran * 1_000).div_ceil(self.rate))
+            }
         }
+    }
+
+    /// It shows a later time from now on.
+    pub fn jump(&mut self, by: Span) {
+        self.ahead = self.ahead + by;
     }
 }
 
@@ -68,6 +79,15 @@ pub(crate) struct Node {
     pub paused_until: Time,
     /// Added to each run of the disk, by the faults in force.
     pub slow: Vec<Span>,
+    /// The rooms that faults in force leave on its disk, and their steps.
+    pub full: Vec<(usize, u64)>,
+    /// A call of its disk will fail, and then it is down for so long.
+    pub broken: Option<Span>,
+    /// It does not come back: its log is damaged, or it stays away.
+    pub out: bool,
+    /// Milliseconds between its time of day and the world's.
+    pub wall_ahead_ms: i64,
+    index: usize,
     rate: u64,
     pub rng: Rng,
 }
@@ -96,7 +116,18 @@ impl Node {
         let voters = (0..options.voters as usize)
             .map(|node| Voter { id: ReplicaId(node as u32 + 1), at: at(node) })
             .collect();
+        let everyone = options.voters + options.observers;
+        let voter = (index as u64) < options.voters;
+        let anonymous = !voter && index as u64 + options.anonymous >= everyone;
+        let bootstrap: Vec<HostPort> = match options.bootstrap {
+            0 => Vec::new(),
+            1 | 2 => (0..everyone as usize).step_by(2).map(at).collect(),
+            _ => vec![at(0)],
+        };
+        let voters = if options.bootstrap == 2 && !voter { Vec::new() } else { voters };
         let config = Config {
+            bootstrap,
+            segment_ms: options.segment_ms,
             election_timeout: Span::ms(options.election_ms),
             fetch_timeout: Span::ms(options.fetch_ms),
             election_backoff_max: Span::ms(options.election_ms),
@@ -107,32 +138,44 @@ impl Node {
             uncommitted_max_bytes: options.uncommitted_bytes,
             #[cfg(mutants)]
             mutant,
-            ..Config::new(Some(id), PathBuf::new(), voters, at(index))
+            ..Config::new((!anonymous).then_some(id), PathBuf::new(), voters, at(index))
         };
-        let mut disk = MemoryDisk::default();
-        let meta = Meta {
-            cluster: "simulated".to_owned(),
-            node: id,
-            directory: Some(Uuid([index as u8 + 1; 16])),
-        };
-        let partition = log_options(&config).partition;
-        format(&mut disk, &partition, &meta, config.topic_id).expect("the disk is new");
         let rate = 1_000 - options.drift + rng.below(2 * options.drift + 1);
-        Node {
-            disk,
+        let mut node = Node {
+            disk: MemoryDisk::default(),
             config,
             running: None,
             life: 0,
             paused_until: Time(0),
             slow: Vec::new(),
+            full: Vec::new(),
+            broken: None,
+            out: false,
+            wall_ahead_ms: 0,
+            index,
             rate,
             rng,
-        }
+        };
+        node.format(index as u8 + 1);
+        node
+    }
+
+    /// A new, formatted disk, with another directory id for each `letter`.
+    pub fn format(&mut self, letter: u8) {
+        self.disk = MemoryDisk::default();
+        let meta = Meta {
+            cluster: "simulated".to_owned(),
+            node: ReplicaId(self.index as u32 + 1),
+            directory: Some(Uuid([letter; 16])),
+        };
+        let partition = log_options(&self.config).partition;
+        let topic = self.config.topic_id;
+        format(&mut self.disk, &partition, &meta, topic).expect("the disk is new");
     }
 
     /// Starts the process on whatever the disk holds. An error is what the server would end with.
     pub fn start(&mut self, now: Time) -> Result<(), String> {
-        let clock = Clock { booted: now, rate: self.rate };
+        let clock = Clock { booted: now, rate: self.rate, ahead: Span::ZERO };
         let bind = &self.config.bind;
         let own = Endpoint {
             listener: self.config.listener.clone(),
@@ -216,9 +259,32 @@ impl Node {
         }
     }
 
+    /// The faults of its disk are in force, or not any more. A restart of the process changes
+    /// nothing.
+    pub fn limit_room(&self) {
+        self.disk.limit_room(self.full.iter().map(|(_, room)| *room).min());
+    }
+
+    /// Flips one bit of the batch with this place in the book.
+    pub fn rot(&mut self, book: &Book, at: usize, bit: u64) {
+        let partition = log_options(&self.config).partition;
+        let disk = self.disk.clone();
+        let names = disk.list(&partition).expect("the disk does not fail");
+        let bases = names.iter().filter_map(|name| name.strip_suffix(".log")?.parse().ok());
+        let entry = &book.entries[at];
+        let base = bases.map(Offset).filter(|base| *base <= entry.base).max();
+        let base = base.expect("a batch lies in a segment");
+        let before = book.entries[..at].iter().filter(|entry| entry.base >= base);
+        let position: usize = before.map(|entry| entry.bytes.len()).sum();
+        let path = format!("{partition}/{:020}.log", base.0);
+        let bits = entry.bytes.len() as u64 * 8;
+        let bit = bit % bits;
+        disk.flip_bit(&path, position + (bit / 8) as usize, (bit % 8) as u32);
+    }
+
     /// Time of day as this node has it.
     pub fn wall_ms(&self, local: Time) -> i64 {
-        (EPOCH_MS + local.0 / 1_000) as i64
+        (EPOCH_MS + local.0 / 1_000) as i64 + self.wall_ahead_ms
     }
 
     /// All batches on a copy of the disk, read and checked as any other process would.

@@ -33,6 +33,10 @@ options! {
     voters,
     /// So many more only copy.
     observers,
+    /// So many of those who only copy have no `node.id`.
+    anonymous,
+    /// 1: every node has bootstrap servers as well. 2: those who only copy know nothing else.
+    bootstrap,
     /// Clients, each with one request at a time.
     clients,
     /// Least time of a frame on its way, in microseconds.
@@ -59,6 +63,8 @@ options! {
     fetch_bytes,
     /// `metadata.log.segment.bytes`
     segment_bytes,
+    /// `metadata.log.segment.ms`
+    segment_ms,
     /// `quorate.tail.max.bytes`
     tail_bytes,
     /// `quorate.uncommitted.max.bytes`
@@ -69,6 +75,8 @@ options! {
     value_bytes,
     /// Node clocks run by up to so many thousandths faster or slower.
     drift,
+    /// So many voters stay away when the faults end; never a majority.
+    away,
     /// When faults end.
     heal_ms,
     /// How long after that all must be well.
@@ -82,6 +90,8 @@ impl Default for Options {
         Options {
             voters: 3,
             observers: 0,
+            anonymous: 0,
+            bootstrap: 0,
             clients: 4,
             latency_us: 200,
             jitter_us: 300,
@@ -95,11 +105,13 @@ impl Default for Options {
             request_ms: 400,
             fetch_bytes: 1 << 20,
             segment_bytes: 1 << 20,
+            segment_ms: 7 * 24 * 3_600 * 1_000,
             tail_bytes: 1 << 20,
             uncommitted_bytes: 1 << 20,
             session_ms: 60_000,
             value_bytes: 16,
             drift: 0,
+            away: 0,
             heal_ms: 8_000,
             recover_ms: 12_000,
         }
@@ -112,8 +124,10 @@ impl Options {
         let mut pick = |from: &[u64]| from[rng.below(from.len() as u64) as usize];
         let election_ms = pick(&[100, 200, 200, 400]);
         Options {
-            voters: pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5]),
-            observers: pick(&[0, 0, 0, 1, 2]),
+            voters: pick(&[1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7]),
+            observers: pick(&[0, 0, 0, 0, 1, 2, 3, 5]),
+            anonymous: pick(&[0, 0, 1, 5]),
+            bootstrap: pick(&[0, 0, 1, 2]),
             clients: pick(&[1, 3, 4, 6]),
             latency_us: pick(&[20, 200, 200, 1_000, 5_000]),
             jitter_us: pick(&[10, 300, 300, 2_000, 10_000]),
@@ -127,11 +141,13 @@ impl Options {
             request_ms: pick(&[200, 400, 1_000]),
             fetch_bytes: pick(&[1, 300, 4_096, 1 << 20]),
             segment_bytes: pick(&[400, 4_096, 1 << 20]),
+            segment_ms: pick(&[300, 2_000, 604_800_000]),
             tail_bytes: pick(&[0, 500, 8_192, 1 << 20]),
             uncommitted_bytes: pick(&[300, 1 << 20, 1 << 20]),
             session_ms: pick(&[1_500, 60_000, 60_000]),
             value_bytes: pick(&[4, 16, 200]),
             drift: pick(&[0, 20, 200, 400]),
+            away: pick(&[0, 0, 1, 3]),
             heal_ms: pick(&[4_000, 6_000, 8_000]),
             recover_ms: 12_000,
         }

@@ -47,6 +47,57 @@ pub enum Step {
         /// For how long.
         lasts: Span,
     },
+    /// A node's disk is full after so many more bytes, whatever process writes them.
+    Fill {
+        /// Which.
+        node: u32,
+        /// Bytes that still fit.
+        room: u64,
+        /// For how long.
+        lasts: Span,
+    },
+    /// A node's disk fails the next call of a kind. The process must end.
+    Fail {
+        /// Which.
+        node: u32,
+        /// The call.
+        what: Broken,
+        /// For how long the node is down then.
+        lasts: Span,
+    },
+    /// A node goes down and comes back with its directory formatted anew. Static voters do not
+    /// forgive this at any time: it happens only if all others are up, agree on a leader, and have
+    /// durably all that the node has.
+    Wipe {
+        /// Which.
+        node: u32,
+        /// For how long it is down.
+        lasts: Span,
+    },
+    /// A process dies, and a bit of its log flips that was durable. It must not start again; so it
+    /// happens to a minority of the voters at most.
+    Rot {
+        /// Which.
+        node: u32,
+        /// A number that says which bit.
+        at: u64,
+    },
+    /// A node's clocks jump: forward those of day and of the process, back that of the day.
+    Clock {
+        /// Which.
+        node: u32,
+        /// How far.
+        by: Span,
+        /// In which direction.
+        back: bool,
+    },
+    /// A stranger asks a node more than it can answer at once, and goes on until it is over.
+    Flood {
+        /// Which.
+        node: u32,
+        /// For how long.
+        lasts: Span,
+    },
     /// Nothing passes from some nodes to others; what is sent waits, as TCP lets it.
     Cut {
         /// From whom.
@@ -92,6 +143,36 @@ pub enum Down {
     Power,
     /// It is asked to stop, hands over and ends.
     Stop,
+}
+
+/// A call of the disk that fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// A write, which does nothing.
+    Write,
+    /// A sync of a file.
+    Sync,
+    /// A sync of a directory.
+    SyncDir,
+    /// A rename.
+    Rename,
+}
+
+impl Broken {
+    const NAMES: [(Broken, &'static str); 4] = [
+        (Broken::Write, "write"),
+        (Broken::Sync, "sync"),
+        (Broken::SyncDir, "sync-dir"),
+        (Broken::Rename, "rename"),
+    ];
+
+    fn name(self) -> &'static str {
+        Broken::NAMES.iter().find(|(broken, _)| *broken == self).map_or("", |(_, name)| name)
+    }
+
+    fn parse(text: &str) -> Option<Broken> {
+        Broken::NAMES.iter().find(|(_, name)| *name == text).map(|(broken, _)| *broken)
+    }
 }
 
 /// What a client asks.
@@ -221,6 +302,12 @@ impl Step {
             | Step::Pause { node, .. }
             | Step::Slow { node, .. }
             | Step::Resign { node }
+            | Step::Fill { node, .. }
+            | Step::Fail { node, .. }
+            | Step::Wipe { node, .. }
+            | Step::Rot { node, .. }
+            | Step::Clock { node, .. }
+            | Step::Flood { node, .. }
             | Step::Ask { node, .. } => vec![*node],
             Step::Cut { from, to, .. } => from.iter().chain(to).copied().collect(),
             Step::Reset { a, b } => vec![*a, *b],
@@ -234,34 +321,39 @@ fn span(rng: &mut Rng, least_ms: u64, most_ms: u64) -> Span {
     Span(least_ms * 1_000 + rng.below((most_ms - least_ms) * 1_000))
 }
 
-/// Faults until `heal_ms`: each kind is on or off, and rare or frequent, for the whole run.
+/// Faults until `heal_ms`: each kind is on or off, and rare or frequent, for the whole run; and some
+/// runs have few kinds.
 fn faults(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
     let nodes = options.voters + options.observers;
     let until = Time(options.heal_ms * 1_000);
+    let on = [2, 4, 6][rng.below(3) as usize];
     let mut steps = Vec::new();
-    for kind in 0..9 {
+    for kind in 0..KINDS {
         let mut rng = rng.fork();
-        let every = [0, 0, 400, 1_000, 2_500][rng.below(5) as usize];
-        if every == 0 {
+        let every = [200, 400, 1_000, 2_500, 6_000][rng.below(5) as usize];
+        if rng.below(8) >= on {
             continue;
         }
         let mut at = Time(0) + span(&mut rng, 1, 2 * every);
         while at < until {
-            steps.push((at, fault(kind, nodes, &mut rng)));
+            fault(kind, nodes, at, &mut rng, &mut steps);
             at += span(&mut rng, 1, 2 * every);
         }
     }
     steps
 }
 
-fn fault(kind: u32, nodes: u64, rng: &mut Rng) -> Step {
-    let mut node = 1 + rng.below(nodes) as u32;
+/// How many kinds of faults there are.
+const KINDS: u32 = 17;
+
+fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, Step)>) {
+    let node = 1 + rng.below(nodes) as u32;
     let lasts = match rng.below(3) {
         0 => span(rng, 1, 50),
         1 => span(rng, 50, 600),
         _ => span(rng, 300, 2_500),
     };
-    match kind {
+    let step = match kind {
         0 => Step::Crash { node, how: Down::Power, lasts },
         1 => Step::Crash { node, how: Down::Kill, lasts },
         2 => Step::Crash { node, how: Down::Stop, lasts },
@@ -275,12 +367,42 @@ fn fault(kind: u32, nodes: u64, rng: &mut Rng) -> Step {
             Step::Cut { from, to, both: kind == 5, lasts }
         }
         7 => {
-            let a = node;
-            node = 1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32;
-            Step::Reset { a, b: node }
+            let other = 1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32;
+            Step::Reset { a: node, b: other }
         }
-        _ => Step::Resign { node },
-    }
+        8 => Step::Resign { node },
+        9 => {
+            let room = [0, 100, 1_000, 5_000][rng.below(4) as usize];
+            Step::Fill { node, room, lasts }
+        }
+        10 => {
+            let what = Broken::NAMES[rng.below(4) as usize].0;
+            Step::Fail { node, what, lasts }
+        }
+        // A disk that does nothing at all for a while.
+        11 => Step::Slow { node, by: lasts, lasts },
+        12 => Step::Wipe { node, lasts },
+        // Each costs a node for the rest of the run.
+        13 if !rng.one_in(3) => return,
+        13 => Step::Rot { node, at: rng.below(1 << 32) },
+        14 => {
+            let most = [20, 1_000, 100_000][rng.below(3) as usize];
+            Step::Clock { node, by: span(rng, 1, most), back: rng.one_in(2) }
+        }
+        15 => Step::Flood { node, lasts },
+        // A storm of restarts: of one node, or of all.
+        _ => {
+            let (one, mut at) = (rng.one_in(2), at);
+            for _ in 0..3 + rng.below(12) {
+                let node = if one { node } else { 1 + rng.below(nodes) as u32 };
+                let how = if rng.one_in(2) { Down::Power } else { Down::Kill };
+                steps.push((at, Step::Crash { node, how, lasts: span(rng, 1, 60) }));
+                at += span(rng, 1, 150);
+            }
+            return;
+        }
+    };
+    steps.push((at, step));
 }
 
 /// What clients ask, until the faults end.
@@ -376,6 +498,19 @@ impl fmt::Display for Step {
                 let arrow = if *both { "|" } else { ">" };
                 write!(f, "cut {} {arrow} {} for {}", Ids(from), Ids(to), Seconds(lasts.0))
             }
+            Step::Fill { node, room, lasts } => {
+                write!(f, "fill {node} leaving {room} for {}", Seconds(lasts.0))
+            }
+            Step::Fail { node, what, lasts } => {
+                write!(f, "fail {node} {} for {}", what.name(), Seconds(lasts.0))
+            }
+            Step::Wipe { node, lasts } => write!(f, "wipe {node} for {}", Seconds(lasts.0)),
+            Step::Rot { node, at } => write!(f, "rot {node} at {at}"),
+            Step::Clock { node, by, back } => {
+                let way = if *back { "back" } else { "forward" };
+                write!(f, "clock {node} {way} {}", Seconds(by.0))
+            }
+            Step::Flood { node, lasts } => write!(f, "flood {node} for {}", Seconds(lasts.0)),
             Step::Reset { a, b } => write!(f, "reset {a} {b}"),
             Step::Resign { node } => write!(f, "resign {node}"),
             Step::Ask { client, ask, node, patience } => {
@@ -434,6 +569,26 @@ fn parse_step(words: &[&str]) -> Option<Step> {
         }
         ["slow", node, "by", by, "for", lasts] => {
             Step::Slow { node: node.parse().ok()?, by: parse_span(by)?, lasts: parse_span(lasts)? }
+        }
+        ["fill", node, "leaving", room, "for", lasts] => Step::Fill {
+            node: node.parse().ok()?,
+            room: room.parse().ok()?,
+            lasts: parse_span(lasts)?,
+        },
+        ["fail", node, what, "for", lasts] => Step::Fail {
+            node: node.parse().ok()?,
+            what: Broken::parse(what)?,
+            lasts: parse_span(lasts)?,
+        },
+        ["wipe", node, "for", lasts] => {
+            Step::Wipe { node: node.parse().ok()?, lasts: parse_span(lasts)? }
+        }
+        ["rot", node, "at", at] => Step::Rot { node: node.parse().ok()?, at: at.parse().ok()? },
+        ["clock", node, way @ ("forward" | "back"), by] => {
+            Step::Clock { node: node.parse().ok()?, by: parse_span(by)?, back: *way == "back" }
+        }
+        ["flood", node, "for", lasts] => {
+            Step::Flood { node: node.parse().ok()?, lasts: parse_span(lasts)? }
         }
         ["cut", from, arrow @ ("|" | ">"), to, "for", lasts] => Step::Cut {
             from: parse_ids(from)?,

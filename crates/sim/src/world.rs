@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod disks;
+mod illness;
 mod recovery;
 mod steps;
 mod turns;
@@ -30,6 +31,7 @@ use quorate_base::{Epoch, Offset, ReplicaId, Rng, Span, Time};
 use quorate_log::ColdRead;
 use quorate_node::{ConnId, ConnectError, ReadId};
 use quorate_raft::{RoleName, WriteId};
+use std::collections::BTreeMap;
 
 /// More events than this in one second of the world mean that some node spins.
 const EVENTS_PER_SECOND_MAX: u64 = 400_000;
@@ -113,6 +115,8 @@ pub(crate) struct World {
     /// How many batches of each book were compared with the other logs.
     matched: Vec<usize>,
     last: Vec<Last>,
+    /// The connections of strangers, by step.
+    floods: BTreeMap<usize, ConnId>,
     /// How long each node that is stopping will be away.
     stopping: Vec<Span>,
     leaders: OneLeaderPerEpoch,
@@ -183,6 +187,7 @@ impl World {
             elections: vec![vec![(WriteId(0), None)]; count],
             matched: vec![0; count],
             last: vec![Last::default(); count],
+            floods: BTreeMap::new(),
             stopping: vec![Span::ZERO; count],
             leaders: OneLeaderPerEpoch::default(),
             logs: LogsMatch::default(),

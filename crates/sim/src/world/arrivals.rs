@@ -3,14 +3,15 @@
 
 use super::{Event, World};
 use crate::checkers::Failure;
-use crate::network::{Arrival, Dial};
+use crate::network::{Arrival, Dial, Process};
 use quorate_node::{ConnId, ConnectError};
 
 impl World {
     pub(super) fn deliver(&mut self, conn: ConnId) -> Result<(), Failure> {
         // A paused process reads nothing; its kernel keeps what comes.
         let owner = self.network.owner(conn);
-        if let Some(owner) = owner.filter(|owner| self.network.owns(*owner, conn)) {
+        let node = |owner: &Process| owner.node < self.nodes.len();
+        if let Some(owner) = owner.filter(node).filter(|owner| self.network.owns(*owner, conn)) {
             let known = self.process(owner, || Event::Deliver(conn));
             if known.is_none() {
                 return Ok(());
@@ -22,6 +23,9 @@ impl World {
             Arrival::Frame(process, conn, frame) => (process, conn, Some(frame)),
             Arrival::Closed(process, conn) => (process, conn, None),
         };
+        if process.node == self.nodes.len() {
+            return Ok(());
+        }
         self.trace.mix(&[self.now.0, process.node as u64, conn.0, 1]);
         let Some((running, local)) = self.running(process.node) else { return Ok(()) };
         match frame {

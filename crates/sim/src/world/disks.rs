@@ -26,6 +26,11 @@ impl World {
             self.committed.cut(node, &self.books[node], left)?;
             self.durable[node] = self.durable[node].min(cut.end);
         }
+        if let Job::Append(append) = &job
+            && append.rolls
+        {
+            self.marks.hit("a segment was closed");
+        }
         if let Job::Replace { bytes, .. } = &job {
             self.elections[node].push((id, Some(bytes.clone())));
         }
@@ -71,9 +76,11 @@ impl World {
 
     pub(super) fn disk_done(&mut self, process: Process) -> Result<(), Failure> {
         let Some(node) = self.process(process, || Event::Disk(process)) else { return Ok(()) };
-        let done = self.nodes[node].finish_disk();
-        let failed = |why| Failure::new("no_node_gives_up", format!("node {}: {why}", node + 1));
-        if let Some(upto) = done.map_err(failed)? {
+        let done = match self.nodes[node].finish_disk() {
+            Ok(done) => done,
+            Err(why) => return self.disk_failed(node, &why),
+        };
+        if let Some(upto) = done {
             self.trace.mix(&[self.now.0, node as u64, upto.0, 2]);
             let elections = &mut self.elections[node];
             let durable = elections.partition_point(|(id, _)| *id <= upto);
@@ -107,7 +114,7 @@ impl World {
     }
 
     pub(super) fn up(&mut self, node: usize) -> Result<(), Failure> {
-        if self.nodes[node].running.is_some() {
+        if self.nodes[node].running.is_some() || self.nodes[node].out {
             return Ok(());
         }
         let before = self.books[node].end();
@@ -116,8 +123,13 @@ impl World {
         if end < before {
             self.marks.hit("a crash lost records");
         }
-        let failed = |why| Failure::new("files_reopen", format!("node {}: {why}", node + 1));
-        self.nodes[node].start(self.now).map_err(failed)?;
+        self.nodes[node].limit_room();
+        if let Err(why) = self.nodes[node].start(self.now) {
+            if self.start_refused(node) {
+                return Ok(());
+            }
+            return Err(Failure::new("files_reopen", format!("node {}: {why}", node + 1)));
+        }
         self.last[node] = Last::default();
         let process = self.life(node);
         self.network.host(self.now, node, Host::Up(process), &mut self.queue);
@@ -152,11 +164,16 @@ impl World {
             return;
         }
         self.marks.hit(if power { "a node lost power" } else { "a node was killed" });
-        let process = self.life(node);
         self.line(node, || if power { "loses power" } else { "is killed" }.to_owned());
-        self.nodes[node].die(power);
+        self.end_process(node, power, power, lasts);
+    }
+
+    /// A process is gone. `lost`: so is part of what was not synced; `dark`: its machine is off.
+    pub(super) fn end_process(&mut self, node: usize, lost: bool, dark: bool, lasts: Span) {
+        let process = self.life(node);
+        self.nodes[node].die(lost);
         self.nodes[node].paused_until = self.now;
-        let host = if power { Host::NoPower } else { Host::NoProcess };
+        let host = if dark { Host::NoPower } else { Host::NoProcess };
         self.gone(process, host, lasts);
     }
 
@@ -164,8 +181,9 @@ impl World {
     pub(super) fn stopped(&mut self, node: usize) -> Result<(), Failure> {
         self.marks.hit("a node stopped in an orderly way");
         self.line(node, || "stops".to_owned());
-        let failed = |why| Failure::new("no_node_gives_up", format!("node {}: {why}", node + 1));
-        self.nodes[node].finish_all().map_err(failed)?;
+        if let Err(why) = self.nodes[node].finish_all() {
+            return self.disk_failed(node, &why);
+        }
         let end = self.books[node].end();
         self.durable[node] = end;
         let states = &mut self.elections[node];
@@ -177,6 +195,7 @@ impl World {
 
     pub(super) fn gone(&mut self, process: Process, host: Host, lasts: Span) {
         self.network.host(self.now, process.node, host, &mut self.queue);
+        self.nodes[process.node].broken = None;
         self.trace.mix(&[self.now.0, process.node as u64, 4]);
         for then in self.clients.died(self.now, process, &mut self.marks) {
             self.then(then);

@@ -44,14 +44,30 @@ impl World {
         self.clients.hush();
         for index in 0..self.plan.steps.len() {
             let (at, step) = &self.plan.steps[index];
-            let (Step::Cut { lasts, .. } | Step::Slow { lasts, .. }) = step else { continue };
+            let (Step::Cut { lasts, .. }
+            | Step::Slow { lasts, .. }
+            | Step::Fill { lasts, .. }
+            | Step::Flood { lasts, .. }) = step
+            else {
+                continue;
+            };
             if *at < self.now && *at + *lasts > self.now {
                 self.over(index);
+            }
+        }
+        for _ in 0..self.spare().min(self.plan.options.away as usize) {
+            let node = self.disk_rng.below(self.voters() as u64) as usize;
+            if !self.nodes[node].out {
+                self.marks.hit("voters stayed away after the faults");
+                self.down(node, true, Span::ZERO);
+                self.nodes[node].out = true;
             }
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].paused_until = self.now;
             self.nodes[node].slow.clear();
+            self.nodes[node].broken = None;
+            self.nodes[node].disk.heal();
             self.queue.push(self.now, Event::Up(node));
         }
     }
@@ -61,6 +77,9 @@ impl World {
         let mut leader = None;
         for (index, node) in self.nodes.iter().enumerate() {
             let number = index + 1;
+            if node.out {
+                continue;
+            }
             let Some(running) = &node.running else {
                 return Some(format!("node {number} is down"));
             };
@@ -70,7 +89,7 @@ impl World {
             }
         }
         let Some(leader) = leader else { return Some("nobody leads".to_owned()) };
-        for (index, node) in self.nodes.iter().enumerate() {
+        for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.out) {
             let running = node.running.as_ref()?;
             let (view, number) = (running.replica.view(), index + 1);
             if (view.epoch, view.leader) != (leader.0, leader.1) {
@@ -124,6 +143,9 @@ impl World {
             Phase::Faults | Phase::Agree | Phase::Done => Vec::new(),
         };
         for node in 0..self.nodes.len() {
+            if self.nodes[node].out {
+                continue;
+            }
             let client = clients + node as u32 + 1;
             for ask in &asks {
                 self.clients.ask(client, ask.clone(), node, PATIENCE);
@@ -147,7 +169,9 @@ impl World {
     pub(super) fn judge(&mut self) -> Result<(), Failure> {
         for node in 0..self.nodes.len() {
             self.nodes[node].die(true);
-            self.reopen(node)?;
+            if !self.nodes[node].out {
+                self.reopen(node)?;
+            }
         }
         let records = AcknowledgedNeverLost::new(&self.committed.ledger);
         let mut by_key: BTreeMap<u32, Vec<Op>> = BTreeMap::new();

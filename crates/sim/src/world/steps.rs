@@ -40,6 +40,20 @@ impl World {
                 self.nodes[at(node)].slow.push(by);
                 self.queue.push(self.now + lasts, Event::Over(index));
             }
+            Step::Fill { node, room, lasts } => {
+                self.fill(at(node), index, room);
+                self.queue.push(self.now + lasts, Event::Over(index));
+            }
+            Step::Fail { node, what, lasts } => self.fail(at(node), what, lasts),
+            Step::Wipe { node, lasts } => self.wipe(at(node), lasts),
+            Step::Rot { node, at: bit } => return self.rot(at(node), bit),
+            Step::Clock { node, by, back } => self.jump(at(node), by, back),
+            Step::Flood { node, lasts } => {
+                if let Some(conn) = self.flood(at(node)) {
+                    self.floods.insert(index, conn);
+                    self.queue.push(self.now + lasts, Event::Over(index));
+                }
+            }
             Step::Cut { from, to, both, lasts } => {
                 self.marks.hit("the network was cut");
                 self.cut(&from, &to, both, true);
@@ -95,7 +109,17 @@ impl World {
                 self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
                 self.cut(&from, &to, both, false);
             }
+            Step::Fill { node, .. } => self.empty(node as usize - 1, index),
+            Step::Flood { .. } => {
+                if let Some(conn) = self.floods.remove(&index) {
+                    self.network.close(self.now, conn, &mut self.queue);
+                }
+            }
             Step::Crash { .. }
+            | Step::Fail { .. }
+            | Step::Wipe { .. }
+            | Step::Rot { .. }
+            | Step::Clock { .. }
             | Step::Pause { .. }
             | Step::Reset { .. }
             | Step::Resign { .. }

@@ -108,6 +108,7 @@ impl World {
                     self.network.dial(self.now, dial, &mut self.queue);
                 }
                 Out::Pause { conn } => {
+                    self.marks.hit("a crowded connection was paused");
                     self.network.pause(self.now, conn, true, &mut self.queue);
                 }
                 Out::Resume { conn } => {
