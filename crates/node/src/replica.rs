@@ -23,7 +23,7 @@ use crate::out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
 use crate::status::RoleChange;
 use crate::translate::{self, Names};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, ReplicaId, Span, Time};
+use quorate_base::{Epoch, Offset, ReplicaId, Span, Time, Uuid};
 use quorate_log::Log;
 use quorate_machine::Machine;
 use quorate_raft::{Call, Effect, FetchAnswer, Input, Quorum, RoleName, Ticket, Token};
@@ -104,6 +104,8 @@ pub struct Replica<M: Machine> {
     pub(crate) changes: VecDeque<RoleChange>,
     /// The role of the last turn.
     role: RoleName,
+    /// From which directory each other voter last fetched.
+    directories: BTreeMap<ReplicaId, Uuid>,
     /// When a leader last answered a fetch of this node.
     pub(crate) heard_at: Time,
     inputs: VecDeque<Input>,
@@ -153,6 +155,7 @@ impl<M: Machine> Replica<M> {
             inbound: Inbound::default(),
             changes: VecDeque::new(),
             role: RoleName::Unattached,
+            directories: BTreeMap::new(),
             heard_at: now,
             inputs: VecDeque::from([Input::Wake]),
             effects: Vec::new(),

@@ -14,6 +14,7 @@ use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tracing::warn;
 
 /// Why a node does not start.
 #[derive(Debug)]
@@ -121,6 +122,17 @@ pub fn start<M: Machine, D: Disk>(
             expected: "the epoch and the vote of a node that has records".into(),
             found: "no file".into(),
         }));
+    }
+    let mut configured: Vec<_> = config.voters.iter().map(|voter| voter.id).collect();
+    configured.sort();
+    let used = recovery.election.iter().map(|election| &election.voters);
+    if let Some(used) = used.into_iter().find(|used| !used.is_empty() && **used != configured) {
+        warn!(
+            ?configured,
+            ?used,
+            "controller.quorum.voters names other nodes than this directory was last used with: that is \
+             safe only if all nodes are changed alike, a single voter at a time"
+        );
     }
     let quorum = open_quorum(config, &meta, own, &recovery, seed, now)?;
     let store = Store::open(disk, &options, &recovery).map_err(files)?;

@@ -64,7 +64,7 @@ impl<M: Machine> Replica<M> {
                 self.log.election(&translate::election(&state, voters))
             }
             quorate_raft::Write::Truncate { end } => {
-                warn!(from = %self.log.end(), to = %end, "the log's tail was never committed and is cut off");
+                warn!(from = %self.log.end(), to = %end, "the leader does not have this end of the log, which is cut off");
                 let job = self.log.truncate(end);
                 let cut = self.log.end();
                 assert!(
@@ -135,6 +135,13 @@ impl<M: Machine> Replica<M> {
     pub(super) fn led_by(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {
         let view = self.quorum.view();
         info!(epoch = %epoch, leader = ?leader, role = %view.role, "leadership changed");
+        if epoch.0 >= i32::MAX as u32 {
+            error!(
+                %epoch,
+                "this is the last epoch that Kafka's protocol can name: no other leader can be elected \
+                 after it. Somebody sent a vote with a huge epoch: let only nodes of the quorum connect"
+            );
+        }
         self.note_change(epoch, leader);
         self.lose_lead();
         self.epoch = epoch;
@@ -150,7 +157,8 @@ impl<M: Machine> Replica<M> {
         self.forwarder.rest_until = Time(0);
     }
 
-    /// Says once a minute that this node has lost its leader and finds no majority, and remembers it.
+    /// Says once a minute that this node has lost its leader and finds no majority, and remembers
+    /// it.
     pub(super) fn note_role(&mut self) {
         let view = self.quorum.view();
         let (role, epoch, leader) = (view.role, view.epoch, view.leader);

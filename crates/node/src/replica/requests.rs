@@ -9,7 +9,7 @@ use bytes::Bytes;
 use quorate_base::{Epoch, ReplicaKey};
 use quorate_log::Read;
 use quorate_machine::Machine;
-use quorate_raft::{ErrorKind, FetchAnswer, Fetched, Input, RoleName, Ticket};
+use quorate_raft::{ErrorKind, Fetch, FetchAnswer, Fetched, Input, Request, RoleName, Ticket};
 use quorate_wire::{ApiKey, RequestFrame};
 use tracing::warn;
 
@@ -43,6 +43,7 @@ impl<M: Machine> Replica<M> {
             | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
             ApiKey::Vote | ApiKey::BeginQuorumEpoch | ApiKey::EndQuorumEpoch | ApiKey::Fetch => {
                 translate::request(request, &self.settings.names).map(|body| {
+                    self.note_directory(&body);
                     let ticket = Ticket(self.number());
                     self.tickets.insert(ticket, asked);
                     self.inputs.push_back(Input::Request { ticket, body });
@@ -70,6 +71,28 @@ impl<M: Machine> Replica<M> {
                     Err(error) => self.drop_conn(conn, &error.to_string()),
                 }
             }
+        }
+    }
+
+    /// A voter is known by its id alone, so two nodes of one id would count as one that holds what
+    /// either holds: say so.
+    fn note_directory(&mut self, body: &Request) {
+        let Request::Fetch(Fetch { replica: Some(key), .. }) = body else { return };
+        let Some(directory) = key.directory else { return };
+        if !self.quorum.view().voters.iter().any(|(voter, _)| voter.id == key.id) {
+            return;
+        }
+        let before = self.directories.insert(key.id, directory);
+        if let Some(before) = before.filter(|before| *before != directory)
+            && self.once.say(self.now, &format!("voter {} changed its directory", key.id))
+        {
+            warn!(
+                voter = %key.id,
+                %before,
+                now = %directory,
+                "a voter fetches from another directory than before: its disk was replaced, or two nodes \
+                 have its node.id; of two, stop one at once, or acknowledged writes may be lost"
+            );
         }
     }
 
