@@ -29,11 +29,16 @@ impl OsDisk {
     }
 
     /// Takes the directory for this process until the lock is dropped or the process ends; `holder`
-    /// says in a few words who takes it, for whoever is refused. Makes the directory if needed.
+    /// says in a few words who takes it, for whoever is refused. Never makes the directory: one
+    /// that is not mounted must not look like one that is empty.
     pub fn lock(root: impl AsRef<Path>, holder: &str) -> Result<Lock, LockError> {
         let path = root.as_ref().join(".lock");
         let failed = |source| LockError::Io { path: path.clone(), source };
-        fs::create_dir_all(root.as_ref()).map_err(failed)?;
+        if let Err(error) = fs::metadata(root.as_ref())
+            && error.kind() == io::ErrorKind::NotFound
+        {
+            return Err(LockError::Absent { directory: root.as_ref().to_owned() });
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(failed)?;
@@ -172,6 +177,11 @@ pub enum LockError {
         /// What that process wrote into it: its id and what it is.
         holder: String,
     },
+    /// There is no such directory.
+    Absent {
+        /// Its path.
+        directory: PathBuf,
+    },
     /// The lock file could not be made, locked or written.
     Io {
         /// The lock file.
@@ -191,6 +201,12 @@ impl fmt::Display for LockError {
                 path.display(),
                 if holder.is_empty() { "another process" } else { holder },
             ),
+            LockError::Absent { directory } => write!(
+                f,
+                "{} does not exist: the directory is not formatted, or not mounted; check the path, \
+                 and run `quorate format` for a new node",
+                directory.display()
+            ),
             LockError::Io { path, source } => write!(
                 f,
                 "cannot lock {}: {source}; check that the directory can be written",
@@ -209,6 +225,7 @@ mod tests {
     #[test]
     fn the_second_to_lock_learns_who_has_it_and_a_drop_frees_it() {
         let root = std::env::temp_dir().join(format!("quorate-lock-{}", process::id()));
+        fs::create_dir(&root).unwrap();
         let lock = OsDisk::lock(&root, "node 1").unwrap();
         let refused = OsDisk::lock(&root, "node 2").unwrap_err();
         let LockError::Held { path, holder } = &refused else { panic!("{refused}") };
@@ -218,5 +235,14 @@ mod tests {
         drop(lock);
         drop(OsDisk::lock(&root, "node 2").unwrap());
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_lock_never_makes_the_directory() {
+        let root = std::env::temp_dir().join(format!("quorate-absent-{}", process::id()));
+        let refused = OsDisk::lock(&root, "node 1").unwrap_err();
+        let LockError::Absent { directory } = &refused else { panic!("{refused}") };
+        assert_eq!(*directory, root);
+        assert!(!root.exists());
     }
 }

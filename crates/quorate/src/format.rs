@@ -5,8 +5,11 @@
 use quorate_base::Uuid;
 use quorate_log::{Error, LockError, Meta, OsDisk};
 use quorate_node::config::Config;
-use std::fmt;
 use std::path::PathBuf;
+use std::{fmt, fs, io};
+
+/// The longest id of a cluster, in characters.
+const CLUSTER_ID_MAX: usize = 64;
 
 /// What [`format()`] made or found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,8 +25,17 @@ pub struct Formatted {
 /// Why a directory cannot be formatted.
 #[derive(Debug)]
 pub enum FormatError {
+    /// No cluster may be called so.
+    BadCluster(String),
     /// A directory belongs to a node, and the configuration has no id.
     NoId,
+    /// The directory cannot be made.
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A process uses the directory.
     Lock(LockError),
     /// The directory is another's, damaged, or cannot be written.
@@ -40,7 +52,17 @@ pub enum FormatError {
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            FormatError::BadCluster(id) => write!(
+                f,
+                "'{id}' cannot be a cluster id: it must be 1 to {CLUSTER_ID_MAX} letters (a-z, A-Z), digits, \
+                 '-', '_' and '.', and not begin with '-'; `quorate random-uuid` makes one"
+            ),
             FormatError::NoId => f.write_str("a directory belongs to a node: set node.id"),
+            FormatError::Directory { directory, source } => write!(
+                f,
+                "{} cannot be made: {source}; check log.dirs and the permissions above it",
+                directory.display()
+            ),
             FormatError::Lock(error) => error.fmt(f),
             FormatError::Files { directory, error } => {
                 write!(f, "in {}: {error}", directory.display())
@@ -63,8 +85,13 @@ impl std::error::Error for FormatError {}
 /// # Errors
 /// See [`FormatError`]; the directory is as it was, or half formatted and can be formatted again.
 pub fn format(config: &Config, cluster: Option<&str>) -> Result<Formatted, FormatError> {
+    if let Some(cluster) = cluster {
+        check_cluster_id(cluster)?;
+    }
     let node = config.id.ok_or(FormatError::NoId)?;
     let root = &config.directory;
+    fs::create_dir_all(root)
+        .map_err(|source| FormatError::Directory { directory: root.clone(), source })?;
     let _lock = OsDisk::lock(root, &format!("format of node {node}")).map_err(FormatError::Lock)?;
     let files = |error| FormatError::Files { directory: root.clone(), error };
     let mut disk = OsDisk::new(root);
@@ -84,6 +111,19 @@ pub fn format(config: &Config, cluster: Option<&str>) -> Result<Formatted, Forma
     let partition = format!("{}-0", config.topic);
     quorate_log::format(&mut disk, &partition, &meta, config.topic_id).map_err(files)?;
     Ok(Formatted { cluster: meta.cluster, directory, already: false })
+}
+
+/// Whether a cluster may be called so: an id stands in shells, files and logs as it is.
+///
+/// # Errors
+/// [`FormatError::BadCluster`].
+pub fn check_cluster_id(id: &str) -> Result<(), FormatError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let fits = (1..=CLUSTER_ID_MAX).contains(&id.len()) && !id.starts_with('-');
+    match fits && id.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(FormatError::BadCluster(id.to_owned())),
+    }
 }
 
 /// A random id in Kafka's form, which never starts with '-'.

@@ -286,7 +286,9 @@ fn membership(
     let own = voters.iter().find(|voter| voter.id == id);
     if own.is_none() && !(voters.is_empty() && bootstrap.is_empty()) {
         notes.push(format!(
-            "node {id} is not among the voters: it observes, and can not be elected"
+            "node {id} is not among the voters: it will be an OBSERVER, which copies the log and never votes or \
+             leads; if it shall vote, correct node.id or {}",
+            table::VOTERS.name
         ));
     }
     if let Some(own) = own.filter(|own| bind.port != 0 && own.at.port != bind.port) {

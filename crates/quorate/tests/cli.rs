@@ -4,6 +4,8 @@
 
 mod support;
 
+use quorate::status::{Status, VoterStatus};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
@@ -102,7 +104,19 @@ fn a_directory_is_formatted_once_for_one_node_of_one_cluster() {
     let scratch = Scratch::new("format");
     let (one, two) = (lone_node(&scratch, 1), lone_node(&scratch, 2));
     let data = format!("in {}: ", scratch.0.join("data").display());
-    check_fails(&["run", &one], FAILED, &[&data, "meta.properties", "quorate format"]);
+    check_fails(
+        &["run", &one],
+        FAILED,
+        &[&data, "not formatted, or not mounted", "quorate format"],
+    );
+    assert!(!scratch.0.join("data").exists(), "only format makes a directory");
+    std::fs::create_dir(scratch.0.join("data")).unwrap();
+    check_fails(&["run", &one], FAILED, &[&data, "not formatted, or not mounted"]);
+    assert_eq!(
+        std::fs::read_dir(scratch.0.join("data")).unwrap().count(),
+        0,
+        "nothing is left where a disk is to be mounted"
+    );
     let (code, stdout, stderr) = run(&["format", "-c", &one, "-t", "a-cluster-of-ours"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(stdout.contains("formatted for node 1 of the cluster a-cluster-of-ours"), "{stdout}");
@@ -111,7 +125,11 @@ fn a_directory_is_formatted_once_for_one_node_of_one_cluster() {
     check_fails(
         &["format", "-c", &one],
         FAILED,
-        &["already formatted", "node 1 of the cluster a-cluster-of-ours"],
+        &[
+            "already formatted",
+            "node 1 of the cluster a-cluster-of-ours",
+            &format!("Run it as it is with `quorate run {one}`, or name another directory"),
+        ],
     );
     let (code, stdout, _) = run(&["format", "-c", &one, "--ignore-formatted"]);
     assert_eq!((code, stdout.contains("already")), (0, true), "{stdout}");
@@ -131,6 +149,40 @@ fn a_directory_is_formatted_once_for_one_node_of_one_cluster() {
 }
 
 #[test]
+fn a_cluster_id_is_judged_before_anything_else() {
+    let long = "x".repeat(65);
+    for id in ["bad id", "", "-t", "--config", "a/b", "a=b", "h\u{e4}h", "a\n", &long] {
+        check_fails(
+            &["format", "-t", id, "-c", "/no/such/file"],
+            USAGE,
+            &["1 to 64 letters (a-z, A-Z), digits, '-', '_' and '.', and not begin with '-'"],
+        );
+    }
+    for id in ["U7HrM6vDTwWK2XclkAu2_g", "a.b-c_D9", &long[1..]] {
+        let says = ["/no/such/file cannot be read"];
+        check_fails(&["format", "-t", id, "-c", "/no/such/file"], USAGE, &says);
+    }
+}
+
+#[test]
+fn a_node_that_no_voter_list_names_is_told_so_loudly() {
+    let scratch = Scratch::new("observer");
+    let file = lone_node(&scratch, 1);
+    let format = ["format", "-c", &file, "--override", "node.id=9"];
+    let (code, stdout, stderr) = run(&format);
+    assert!(code == 0 && stdout.trim_end().ends_with(", an observer"), "{stdout}");
+    let warning = "node 9 is not among the voters: it will be an OBSERVER";
+    assert!(stderr.starts_with(&format!("warning: {warning}")), "{stderr}");
+
+    // Another node than the directory's, so that it ends by itself.
+    let listens = "listeners=CONTROLLER://127.0.0.1:9099";
+    let run = ["run", &file, "--override", listens];
+    let stderr =
+        check_fails(&run, FAILED, &["node 1 listens on port 9093, its listener says 9099"]);
+    assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
+}
+
+#[test]
 fn two_processes_never_share_a_directory() {
     let scratch = Scratch::new("lock");
     let file = lone_node(&scratch, 1);
@@ -147,6 +199,10 @@ fn two_processes_never_share_a_directory() {
     let holder = format!("pid {}", first.0.id());
     let lock = scratch.0.join("data").join(Path::new(".lock")).display().to_string();
     check_fails(&["run", &file], FAILED, &[&lock, &holder]);
+    // The port is taken too, but the lock says who has both.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let http = format!("quorate.http.listen={}", taken.local_addr().unwrap());
+    check_fails(&["run", &file, "--override", &http], FAILED, &[&lock, &holder]);
     check_fails(&["format", "-c", &file], FAILED, &[&lock, &holder]);
 
     drop(first.0.stdin.take());
@@ -188,7 +244,8 @@ fn node_that_answers(answer: &'static str) -> (String, mpsc::Receiver<String>) {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
         reader.read_exact(&mut body).unwrap();
-        tell.send(head).unwrap();
+        // Not every test wants to know.
+        let _ = tell.send(head);
         stream.write_all(answer.as_bytes()).unwrap();
     });
     (url, asked)
@@ -223,5 +280,50 @@ fn a_request_goes_on_to_the_next_node_only_where_it_can_do_no_harm() {
         assert!(first.recv().unwrap().contains("/v1/kv/k"), "{told}");
         assert_eq!(code, if goes_on { 0 } else { 1 }, "{told}");
         assert_eq!(second.try_recv().is_ok(), goes_on, "{told}");
+    }
+}
+
+/// A node with the status page of a role, in a quorum of three that knows node 3 as its leader.
+fn node_in_role(node: u32, role: &str) -> String {
+    let voter = |node| VoterStatus { node, endpoint: format!("127.0.0.1:{node}") };
+    let status = Status {
+        node: Some(node),
+        role: role.into(),
+        leader: Some(3),
+        voters: [1, 2, 3].map(voter).to_vec(),
+        ..Status::default()
+    };
+    let body = serde_json::to_string(&status).unwrap();
+    let length = body.len();
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+    node_that_answers(answer.leak()).0
+}
+
+#[test]
+fn status_tells_a_leader_that_answers_from_one_that_is_only_named() {
+    const SILENT: &str = "";
+    let (one, two) = ((1, "follower"), (2, "follower"));
+    for (nodes, says, answers) in [
+        (&[one, two, (3, "leader")][..], "3", Some(true)),
+        (&[one, two, (3, "resigned")], "3 (does not lead any more)", Some(true)),
+        (&[one, two, (3, SILENT)], "3 (does not answer)", Some(false)),
+        (&[one, (3, SILENT)], "3 (does not answer, or was not asked)", None),
+        (&[one], "3 (was not asked)", None),
+    ] {
+        // Each answers once.
+        let start = |(node, role): &(u32, &str)| match *role {
+            SILENT => node_that_answers(BROKEN).0,
+            role => node_in_role(*node, role),
+        };
+        let urls = || nodes.iter().map(start).collect::<Vec<_>>().join(",");
+        let (code, stdout, stderr) = run(&["quorum", "status", "--http", &urls()]);
+        assert_eq!(code, 0, "{stderr}");
+        let line = stdout.lines().find_map(|line| line.strip_prefix("LeaderId:"));
+        assert_eq!(line.unwrap().trim(), says, "{stdout}");
+
+        let (code, stdout, _) = run(&["quorum", "status", "--json", "--http", &urls()]);
+        let facts: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((code, &facts["leader"]), (0, &3.into()));
+        assert_eq!(facts["leader_answers"], Value::from(answers), "{stdout}");
     }
 }

@@ -40,7 +40,7 @@ fn verify_fails_where_something_is_damaged_and_only_there() {
     let scratch = Scratch::new("log-verify");
     let (data, partition) = formatted(&scratch);
     let (code, stdout, _) = run(&["log", "verify", &data]);
-    assert_eq!((code, stdout), (0, format!("{data} is whole\n")));
+    assert_eq!((code, stdout), (0, format!("{data} is whole: 5 files looked at\n")));
 
     std::fs::write(format!("{partition}/quorum-state"), "{").unwrap();
     let (code, stdout, stderr) = run(&["log", "verify", &data]);
@@ -51,9 +51,12 @@ fn verify_fails_where_something_is_damaged_and_only_there() {
 
     let strange = scratch.0.join("strange").display().to_string();
     std::fs::create_dir_all(&strange).unwrap();
-    let (code, stdout, stderr) = run(&["log", "verify", &strange]);
-    assert_eq!((code, stdout.as_str()), (1, ""));
-    assert!(stderr.contains("holds no file of a node: name a data directory"), "{stderr}");
+    std::fs::write(format!("{strange}/notes.txt"), "x").unwrap();
+    for command in ["verify", "dump"] {
+        let (code, stdout, stderr) = run(&["log", command, &strange]);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{command}");
+        assert!(stderr.contains("holds no file of a node: name a data directory"), "{stderr}");
+    }
 
     let (code, _, stderr) = run(&["log", "verify", &format!("{data}/absent")]);
     assert_eq!(code, 2, "{stderr}");

@@ -212,7 +212,7 @@ fn what_works_but_deserves_a_word() {
         "node.id=9\n",
         &[
             "node.id is set at line 1 and again at line 6; the last one counts",
-            "node 9 is not among the voters: it observes, and can not be elected",
+            "node 9 is not among the voters: it will be an OBSERVER, which copies the log and never votes or leads; if it shall vote, correct node.id or controller.quorum.voters",
         ],
     );
     check_notes(

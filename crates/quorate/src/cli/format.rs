@@ -1,6 +1,6 @@
 //! `quorate format`: what the library's `format` does, said to a person.
 
-use super::{Failure, Outcome, failed, out, run};
+use super::{Outcome, failed, out, run};
 use clap::Parser;
 use quorate::Formatted;
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
     /// The id of the cluster; a new one is made and printed without it
-    #[arg(short = 't', long, value_name = "ID", allow_hyphen_values = true)]
+    #[arg(short = 't', long, value_name = "ID", allow_hyphen_values = true, value_parser = cluster_id)]
     cluster_id: Option<String>,
     /// Leave a directory alone that is already formatted for this node and cluster
     #[arg(long)]
@@ -33,18 +33,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Checked as a part of the command line, so before any file is read.
+fn cluster_id(text: &str) -> Result<String, quorate::FormatError> {
+    quorate::check_cluster_id(text).map(|()| text.to_owned())
+}
+
 /// Runs `quorate format`.
 pub(crate) fn format(args: Args) -> Outcome {
     let settings = run::settings(&args.config, &args.overrides)?;
-    settings.notes.iter().for_each(|note| out::note(note));
+    settings.notes.iter().for_each(|note| out::warning(note));
     let config = &settings.config;
-    if let Some(id) = &args.cluster_id
-        && !(1..=64).contains(&id.len())
-    {
-        return Err(Failure::Usage(
-            "a cluster id has 1 to 64 characters; `quorate random-uuid` makes one".into(),
-        ));
-    }
     let made = quorate::format(config, args.cluster_id.as_deref());
     let Formatted { cluster, directory: id, already } =
         made.or_else(|error| failed(error.to_string()))?;
@@ -53,7 +51,9 @@ pub(crate) fn format(args: Args) -> Outcome {
     if already && !args.ignore_formatted {
         return failed(format!(
             "{directory} is already formatted: it belongs to node {node} of the cluster {cluster}. Nothing was \
-             changed. Start it with `quorate run`, or pass --ignore-formatted where this is expected."
+             changed. Run it as it is with `quorate run {}`, or name another directory in log.dirs and format \
+             that; --ignore-formatted accepts it where this is expected.",
+            args.config.display()
         ));
     }
     if args.json {
@@ -65,7 +65,11 @@ pub(crate) fn format(args: Args) -> Outcome {
         return Ok(());
     }
     let verb = if already { "was already" } else { "is" };
-    out::line(&format!("{directory} {verb} formatted for node {node} of the cluster {cluster}"));
+    let votes = config.voters.iter().any(|voter| Some(voter.id) == config.id);
+    let role = if votes { "" } else { ", an observer" };
+    out::line(&format!(
+        "{directory} {verb} formatted for node {node} of the cluster {cluster}{role}"
+    ));
     if args.cluster_id.is_none() && !already && config.voters.len() > 1 {
         out::line(&format!("format the other nodes with --cluster-id {cluster}"));
     }

@@ -7,7 +7,7 @@ use super::{Failure, Outcome, failed, out};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Parser, Subcommand};
-use quorate_log::{Codec, Fact, OsDisk, RecordView};
+use quorate_log::{Codec, Fact, FileKind, OsDisk, RecordView};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -77,6 +77,9 @@ fn dump(path: &Path, as_json: bool) -> Outcome {
         true => {
             let disk = OsDisk::new(path);
             let names = quorate_log::files(&disk, "").or_else(|error| unread(path, &error))?;
+            if known(&names) == 0 {
+                return none_known(path);
+            }
             (disk, names)
         }
         false => {
@@ -105,12 +108,12 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
         return Err(Failure::Usage(what));
     }
     let mut disk = OsDisk::new(dir);
+    let names = quorate_log::files(&disk, "").or_else(|error| unread(dir, &error))?;
     let findings = quorate_log::verify(&mut disk, "").or_else(|error| unread(dir, &error))?;
     if let [only] = &findings[..]
         && only.path.is_empty()
     {
-        let what = "holds no file of a node: name a data directory, or one of its partitions";
-        return failed(format!("{} {what}", dir.display()));
+        return none_known(dir);
     }
     let damaged = findings.iter().filter(|finding| !finding.mends).count();
     for finding in &findings {
@@ -126,7 +129,11 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
         (0, mended) => {
             if !as_json {
                 let rest = if mended == 0 { "" } else { ", and the next start mends the above" };
-                out::line(&format!("{} is whole{rest}", dir.display()));
+                let files = match known(&names) {
+                    1 => "1 file".to_owned(),
+                    count => format!("{count} files"),
+                };
+                out::line(&format!("{} is whole{rest}: {files} looked at", dir.display()));
             }
             Ok(())
         }
@@ -137,6 +144,18 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
             if damaged == 1 { "place" } else { "places" },
         )),
     }
+}
+
+/// How many of the files are a node's.
+fn known(names: &[String]) -> usize {
+    names.iter().filter(|name| FileKind::of(name) != FileKind::Other).count()
+}
+
+fn none_known<T>(dir: &Path) -> Outcome<T> {
+    failed(format!(
+        "{} holds no file of a node: name a data directory, or one of its partitions",
+        dir.display()
+    ))
 }
 
 fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {

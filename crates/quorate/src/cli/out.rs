@@ -26,11 +26,20 @@ pub(crate) fn note(text: &str) {
     eprintln!("{text}");
 }
 
+/// What may not be meant so, though the command goes on.
+pub(crate) fn warning(text: &str) {
+    marked("\x1b[1;33m", "warning:", text);
+}
+
 /// Why the command failed.
 pub(crate) fn error(text: &str) {
+    marked("\x1b[1;31m", "error:", text);
+}
+
+fn marked(colour: &str, word: &str, text: &str) {
     match io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
-        true => eprintln!("\x1b[1;31merror:\x1b[0m {text}"),
-        false => eprintln!("error: {text}"),
+        true => eprintln!("{colour}{word}\x1b[0m {text}"),
+        false => eprintln!("{word} {text}"),
     }
 }
 

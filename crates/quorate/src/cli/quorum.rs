@@ -9,6 +9,7 @@ use super::{Outcome, block_on, failed, out};
 use clap::{Parser, Subcommand};
 use quorate_node::status::{ReplicaStatus, Status};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// See who leads and how far everyone is
@@ -102,12 +103,14 @@ async fn status(common: &Common) -> Outcome {
     if common.json {
         let nodes: Vec<_> = asked.iter().map(node_json).collect();
         out::json(&json!({
-            "cluster": best.cluster, "leader": best.leader, "epoch": best.epoch,
+            "cluster": best.cluster, "leader": best.leader,
+            "leader_answers": best.leader.and_then(|leader| Leader::find(leader, &asked).answers()),
+            "epoch": best.epoch,
             "high_watermark": best.high_watermark, "voters": best.voters, "nodes": nodes,
         }));
         return Ok(());
     }
-    out::line(&whole(best));
+    out::line(&whole(best, &asked));
     let head =
         ["NodeId", "Role", "Epoch", "HighWatermark", "LogEndOffset", "Applied", "Ready", "Address"];
     let rows: Vec<Vec<String>> = asked.iter().map(node_row).collect();
@@ -115,7 +118,7 @@ async fn status(common: &Common) -> Outcome {
     Ok(())
 }
 
-fn whole(best: &Status) -> String {
+fn whole(best: &Status, asked: &[Asked]) -> String {
     let followers = || best.replicas.iter().filter(|replica| replica.status == "follower");
     let only_leader = |number: Option<u64>| match leads(best) {
         true => number.map_or("unknown".to_owned(), |number| number.to_string()),
@@ -129,7 +132,7 @@ fn whole(best: &Status) -> String {
     let observers: Vec<String> = observers.map(|replica| replica.node.to_string()).collect();
     let rows = [
         ("ClusterId:", best.cluster.clone()),
-        ("LeaderId:", best.leader.map_or("none".into(), |leader| leader.to_string())),
+        ("LeaderId:", best.leader.map_or("none".into(), |leader| leader_text(leader, asked))),
         ("LeaderEpoch:", best.epoch.to_string()),
         ("HighWatermark:", optional(best.high_watermark)),
         ("MaxFollowerLag:", only_leader(lag)),
@@ -138,6 +141,62 @@ fn whole(best: &Status) -> String {
         ("CurrentObservers:", format!("[{}]", observers.join(", "))),
     ];
     rows.map(|(name, value)| format!("{name:<22}{value}")).join("\n")
+}
+
+/// What the node that is named as the leader says itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leader {
+    /// It answered, and leads.
+    Leads,
+    /// It answered, and does not lead any more.
+    Resigned,
+    /// It must be one of the addresses that gave no answer: all voters were asked.
+    Silent,
+    /// Some voter was not asked, and some address gave no answer: it may be either.
+    SilentOrNotAsked,
+    /// All that were asked answered, and it is none of them.
+    NotAsked,
+}
+
+impl Leader {
+    fn find(leader: u32, asked: &[Asked]) -> Leader {
+        let heard: Vec<&Status> =
+            asked.iter().filter_map(|asked| asked.said.as_ref().ok()).collect();
+        if let Some(own) = heard.iter().find(|status| status.node == Some(leader)) {
+            return if leads(own) { Leader::Leads } else { Leader::Resigned };
+        }
+        // Which node an address belongs to only an answer tells.
+        let silent = asked.iter().filter(|asked| asked.said.is_err());
+        let silent = silent.map(|asked| asked.url.to_string()).collect::<BTreeSet<_>>().len();
+        let voters = best(asked).map_or(&[][..], |status| &status.voters);
+        let unheard = |node: u32| heard.iter().all(|status| status.node != Some(node));
+        match silent {
+            0 => Leader::NotAsked,
+            _ if silent >= voters.iter().filter(|voter| unheard(voter.node)).count() => {
+                Leader::Silent
+            }
+            _ => Leader::SilentOrNotAsked,
+        }
+    }
+
+    /// Whether it answers; `None` if that is not known.
+    fn answers(self) -> Option<bool> {
+        match self {
+            Leader::Leads | Leader::Resigned => Some(true),
+            Leader::Silent => Some(false),
+            Leader::SilentOrNotAsked | Leader::NotAsked => None,
+        }
+    }
+}
+
+fn leader_text(leader: u32, asked: &[Asked]) -> String {
+    match Leader::find(leader, asked) {
+        Leader::Leads => leader.to_string(),
+        Leader::Resigned => format!("{leader} (does not lead any more)"),
+        Leader::Silent => format!("{leader} (does not answer)"),
+        Leader::SilentOrNotAsked => format!("{leader} (does not answer, or was not asked)"),
+        Leader::NotAsked => format!("{leader} (was not asked)"),
+    }
 }
 
 fn optional(number: Option<u64>) -> String {

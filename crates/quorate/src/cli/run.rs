@@ -6,8 +6,10 @@
 
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
+use quorate::StartError;
 use quorate::http::{self, Store};
 use quorate::settings::{self, Settings, table};
+use quorate_log::{Error, Meta, OsDisk};
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort};
 use quorate_node::handle::Handle;
@@ -104,14 +106,22 @@ pub(crate) fn settings(file: &Path, overrides: &[(String, String)]) -> Outcome<S
 }
 
 async fn node(config: Config, until_stdin_closes: bool) -> Outcome {
-    let listener = match &config.http {
-        Some(at) => Some(listen(at).await?),
-        None => None,
-    };
     let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
+    let refused = |error: StartError| failed(format!("node {id} does not start: {error}"));
+    // Before the lock, which writes: where a disk is not mounted nothing may be left.
+    if let Err(error @ Error::NotFormatted { .. }) = Meta::read(&mut OsDisk::new(&config.directory))
+    {
+        return refused(StartError::Log { directory: config.directory, error });
+    }
+    let at = config.http.clone();
+    // Before HTTP: of all that a second process on one directory collides with, the lock says most.
     let node = match Node::open(config, Sessioned::new(Kv::new())).await {
         Ok(node) => node,
-        Err(error) => return failed(format!("node {id} does not start: {error}")),
+        Err(error) => return refused(error),
+    };
+    let listener = match &at {
+        Some(at) => Some(listen(at).await?),
+        None => None,
     };
     tracing::info!(node = id, controller = %node.address(), "the node runs");
     // HTTP stops when the sender goes, at the end of this function.

@@ -9,6 +9,7 @@ use quorate::settings::Settings;
 use quorate_log::{Lock, LockError, OsDisk};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -256,6 +257,10 @@ fn forget(root: &Path, memory: &Memory) -> Outcome {
     let mut held = Vec::new();
     for ports in &memory.nodes {
         let data = node_directory(root, ports.id).join("data");
+        // A dev that was killed early may not have come so far.
+        if !data.exists() {
+            continue;
+        }
         match wait_for(|| OsDisk::lock(&data, "quorate dev --fresh").ok()) {
             Some(lock) => held.push(lock),
             None => {
@@ -269,7 +274,10 @@ fn forget(root: &Path, memory: &Memory) -> Outcome {
     }
     let mut gone = fs::remove_file(root.join(MARKER));
     for ports in &memory.nodes {
-        gone = gone.and_then(|()| fs::remove_dir_all(node_directory(root, ports.id)));
+        gone = gone.and_then(|()| match fs::remove_dir_all(node_directory(root, ports.id)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            ended => ended,
+        });
     }
     gone.or_else(|error| failed(format!("{} cannot be emptied: {error}", root.display())))
 }
