@@ -31,6 +31,15 @@ pub struct Kafka {
 /// A program that goes on; killed when this is dropped.
 pub struct Running(Child);
 
+impl Running {
+    /// Starts it; what it prints goes into the file.
+    pub fn start(command: &mut Command, stdin: Stdio, log: &Path) -> Result<Running, Failure> {
+        let log = fs::File::create(log)?;
+        let command = command.stdin(stdin).stdout(log.try_clone()?).stderr(log);
+        Ok(Running(command.spawn()?))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // One that has ended by itself refuses; either way it is gone after the wait.
@@ -85,10 +94,7 @@ impl Kafka {
 
     /// Starts a program; what it prints goes into the file.
     pub fn start(&self, class: &str, arguments: &[&str], log: &Path) -> Result<Running, Failure> {
-        let log = fs::File::create(log)?;
-        let mut command = self.command(class, arguments);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        Ok(Running(command.spawn()?))
+        Running::start(&mut self.command(class, arguments), Stdio::null(), log)
     }
 }
 

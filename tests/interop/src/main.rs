@@ -7,15 +7,28 @@
 mod java;
 mod scenario;
 mod scenarios;
+mod values;
 
 use java::{Kafka, NEWEST, OLDEST};
 use quorate_processes::{Profile, binary};
 use scenario::{Failure, Scenario, Stage};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    // How a scenario starts a node that it will kill.
+    if let [node, file] = wanted.as_slice()
+        && node == "node"
+    {
+        return match values::serve(Path::new(file)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                println!("the node ends: {failure}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let picked: Vec<&Scenario> = scenarios::ALL
         .iter()
         .filter(|scenario| {

@@ -2,6 +2,7 @@
 
 mod directories;
 mod dump;
+mod nodes;
 mod quorum_tool;
 
 use crate::scenario::Scenario;
@@ -14,4 +15,5 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: quorum_tool::older_status },
     Scenario { name: "kafkas_quorum_tool_sees_our_status", run: quorum_tool::status },
     Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: quorum_tool::lag },
+    Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: nodes::takes_a_place },
 ];

@@ -1,0 +1,208 @@
+//! A node of Kafka's raft takes a place in a quorum of ours, on the directory that our node left,
+//! and leaves the place and the directory to our node again.
+//!
+//! Kafka's `TestRaftServer` is its whole raft client, log and network with a benchmark instead of a
+//! controller on top. It knows one topic, one topic id and the cluster id zero, so ours take those.
+
+use crate::java::Running;
+use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::values::{self, Values};
+use quorate::status::{ReplicaStatus, Status};
+use quorate::{Config, Embedded, Request, Span, format};
+use quorate_processes::{Cluster, poll};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tokio::runtime::Runtime;
+
+const SERVER: &str = "kafka.tools.TestRaftServer";
+const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+const NAMES: &[&str] =
+    &["quorate.topic=__raft_performance_test", "quorate.topic.id=AAAAAAAAAAAAAAAAAAAAAg"];
+/// The node whose place is taken. It starts when the others have a leader, so it follows.
+const TAKEN: u32 = 3;
+/// Values written in each part of the story.
+const VALUES: u32 = 100;
+
+pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    let mut quorum = Quorum::format(stage, directory)?;
+    quorum.start(1)?;
+    quorum.start(2)?;
+    let (leader, kept) = match quorum.leader()? {
+        1 => (1, 2),
+        leader => (leader, 1),
+    };
+
+    // Ours writes the directory, and is killed.
+    let log = directory.join("node-3/node.log");
+    let own = Running::start(
+        Command::new(std::env::current_exe()?).arg("node").arg(quorum.file(TAKEN)),
+        Stdio::piped(),
+        &log,
+    )?;
+    quorum.write_until_level(leader)?;
+    drop(own);
+    quorum.write(leader, VALUES)?;
+
+    // Kafka's opens it, fetches what it lacks, and keeps up.
+    let file = quorum.kafkas_file()?;
+    let id = quorum.directory_id.clone();
+    let log = directory.join("kafka.log");
+    let arguments = ["--config", file.as_str(), "--replica-directory-id", id.as_str()];
+    let kafka = stage.kafka.start(SERVER, &arguments, &log)?;
+    quorum.write_until_level(leader)?;
+
+    // Now nothing is committed without it.
+    quorum.stop(kept)?;
+    quorum.write(leader, VALUES)?;
+    drop(kafka);
+
+    // Nor without what it wrote: ours has to open that, and be level with the leader.
+    quorum.start(TAKEN)?;
+    quorum.write(leader, VALUES)?;
+    quorum.start(kept)?;
+    quorum.wait_until_equal()
+}
+
+/// Three nodes, of which those that this process runs are in `nodes`.
+struct Quorum {
+    directory: PathBuf,
+    runtime: Runtime,
+    nodes: [Option<Embedded<Values>>; 3],
+    /// `directory.id` of the node whose place is taken.
+    directory_id: String,
+    written: u32,
+}
+
+impl Quorum {
+    fn format(stage: &Stage, directory: &Path) -> Result<Quorum, Failure> {
+        // Gives ports and property files; its cluster id is made up, so the data is formatted anew.
+        Cluster::format(&stage.binary, directory, 3, NAMES)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut quorum = Quorum {
+            directory: directory.to_owned(),
+            runtime,
+            nodes: [None, None, None],
+            directory_id: String::new(),
+            written: 0,
+        };
+        for id in 1..=3 {
+            let config = quorum.config(id)?;
+            std::fs::remove_dir_all(&config.directory)?;
+            let formatted = format(&config, Some(ZERO))?;
+            quorum.directory_id = formatted.directory.map(|id| id.to_string()).unwrap_or_default();
+        }
+        Ok(quorum)
+    }
+
+    fn file(&self, id: u32) -> PathBuf {
+        self.directory.join(format!("node-{id}/server.properties"))
+    }
+
+    fn config(&self, id: u32) -> Result<Config, Failure> {
+        values::config(&self.file(id))
+    }
+
+    /// The property file of Kafka's node, on the directory and the port of ours.
+    fn kafkas_file(&self) -> Result<String, Failure> {
+        let ours = std::fs::read_to_string(self.file(TAKEN))?;
+        let file = self.directory.join("kafka.properties");
+        std::fs::write(&file, ours + "controller.listener.names=CONTROLLER\n")?;
+        Ok(file.display().to_string())
+    }
+
+    fn start(&mut self, id: u32) -> Result<(), Failure> {
+        let node = Embedded::start(self.config(id)?, Values::default())?;
+        self.nodes[id as usize - 1] = Some(node);
+        Ok(())
+    }
+
+    fn stop(&mut self, id: u32) -> Result<(), Failure> {
+        self.nodes[id as usize - 1].take().map_or(Ok(()), Embedded::stop)?;
+        Ok(())
+    }
+
+    fn status(&self, id: u32) -> Result<Status, Failure> {
+        let node = self.nodes[id as usize - 1].as_ref();
+        let node = node.ok_or_else(|| Failure(format!("node {id} does not run here")))?;
+        Ok(self.runtime.block_on(node.handle().status())?)
+    }
+
+    fn leader(&self) -> Result<u32, Failure> {
+        let leads =
+            |id: &u32| self.status(*id).is_ok_and(|status| status.ready && status.role == "leader");
+        Ok(poll("a leader", PATIENCE, || (1..=2).find(leads))?)
+    }
+
+    /// Each is committed when this returns.
+    fn write(&mut self, leader: u32, count: u32) -> Result<(), Failure> {
+        let node = self.nodes[leader as usize - 1].as_ref();
+        let handle = node.ok_or_else(|| Failure("the leader does not run here".into()))?.handle();
+        for _ in 0..count {
+            self.written += 1;
+            let value = format!("value {}", self.written);
+            let patience = Span::ms(PATIENCE.as_millis() as u64);
+            self.runtime.block_on(handle.write(Request::write(value), patience))?;
+        }
+        Ok(())
+    }
+
+    /// Goes on writing until the leader sees the third node with all that is committed, which is
+    /// more than there was at the call; then some more, and sees it so again.
+    fn write_until_level(&mut self, leader: u32) -> Result<(), Failure> {
+        for _ in 0..2 {
+            self.write(leader, VALUES)?;
+            let before = self.status(leader)?.log_end;
+            let mut failure = None;
+            let seen = poll("the third node to be level with its leader", PATIENCE, || {
+                let looked = self.write(leader, 1).and_then(|()| self.status(leader));
+                match looked {
+                    Ok(status) => is_level(&status, before).then_some(()),
+                    Err(error) => {
+                        failure = Some(error);
+                        Some(())
+                    }
+                }
+            });
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            if let Err(late) = seen {
+                let replicas = self.status(leader)?.replicas;
+                return Err(Failure(format!("{late}; the leader sees {replicas:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_until_equal(&mut self) -> Result<(), Failure> {
+        let of_all = |quorum: &Quorum| (1..=3).map(|id| quorum.status(id)).collect();
+        let mut last: Result<Vec<Status>, Failure> = Ok(Vec::new());
+        let level = poll("all nodes to be ready and level", PATIENCE, || {
+            last = of_all(self);
+            let statuses = last.as_ref().ok()?;
+            let ready = statuses.iter().all(|status| status.ready);
+            let end = statuses[0].log_end;
+            (ready && statuses.iter().all(|status| status.applied == end)).then_some(())
+        });
+        let statuses = last?;
+        level.map_err(|late| Failure(format!("{late}: {statuses:?}")))?;
+        let digest = &statuses[0].digest;
+        ensure(statuses.iter().all(|status| status.digest == *digest), || {
+            format!("the nodes differ: {statuses:?}")
+        })?;
+        let written = u64::from(self.written);
+        ensure(statuses[0].applied > written, || format!("{written} written: {statuses:?}"))
+    }
+}
+
+/// Whether the third node lacks nothing and has more than there was at some time.
+fn is_level(status: &Status, before: u64) -> bool {
+    let has_all = |replica: &ReplicaStatus| {
+        let end = replica.log_end.unwrap_or_default();
+        replica.node == i64::from(TAKEN)
+            && replica.lag == Some(0)
+            && end > before
+            && Some(end) >= status.high_watermark
+    };
+    status.replicas.iter().any(has_all)
+}
