@@ -41,6 +41,6 @@ impl<M: Machine> Replica<M> {
         assert_eq!(view.epochs, self.log.epochs().entries(), "the protocol's epochs and the log's");
         let (applied, commit) = (self.applied.upto, self.applied.commit);
         assert!(applied <= commit, "applied {applied} of {commit} committed");
-        assert!(commit <= view.durable, "committed {commit} beyond durable {}", view.durable);
+        assert!(commit <= view.end, "committed {commit} beyond the end {}", view.end);
     }
 }

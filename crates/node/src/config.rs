@@ -69,6 +69,8 @@ pub struct Config {
     /// `quorate.uncommitted.max.bytes`: at this many bytes proposed and not yet committed, client
     /// sockets wait.
     pub uncommitted_max_bytes: u64,
+    /// At this many bytes committed that the leader's own disk does not have yet, it hands over.
+    pub unstored_max_bytes: u64,
     /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
     pub tail_max_bytes: u64,
     /// The rule that this node breaks.
@@ -106,6 +108,7 @@ impl Config {
             segment_ms: 7 * 24 * 3_600 * 1_000,
             request_max_bytes: 100 << 20,
             uncommitted_max_bytes: 32 << 20,
+            unstored_max_bytes: 32 << 20,
             tail_max_bytes: 16 << 20,
             #[cfg(mutants)]
             mutant: None,

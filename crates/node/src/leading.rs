@@ -15,6 +15,7 @@ use quorate_log::BatchBuilder;
 use quorate_machine::{Answer, Machine, Proposal, SessionRefusal};
 use quorate_raft::{Input, Refusal, Token};
 use std::collections::VecDeque;
+use tracing::warn;
 
 /// A batch is closed once its records have so many bytes; a single request may take it further.
 const BATCH_BYTES: usize = 1 << 20;
@@ -34,6 +35,9 @@ pub(crate) struct Leading {
     /// Batches not yet committed: end and bytes.
     uncommitted: VecDeque<(Offset, u64)>,
     uncommitted_bytes: u64,
+    /// Batches that are committed and not yet on the own disk: end and bytes.
+    unstored: VecDeque<(Offset, u64)>,
+    unstored_bytes: u64,
 }
 
 impl Leading {
@@ -45,6 +49,8 @@ impl Leading {
             batch: None,
             uncommitted: VecDeque::new(),
             uncommitted_bytes: 0,
+            unstored: VecDeque::new(),
+            unstored_bytes: 0,
         }
     }
 
@@ -88,6 +94,8 @@ impl<M: Machine> Replica<M> {
         }
         self.leading.uncommitted.clear();
         self.leading.uncommitted_bytes = 0;
+        self.leading.unstored.clear();
+        self.leading.unstored_bytes = 0;
         for Pending { write, .. } in std::mem::take(&mut self.clients.pending) {
             self.undecided(write);
         }
@@ -282,10 +290,17 @@ impl<M: Machine> Replica<M> {
     /// Sends the answers whose time has come.
     pub(crate) fn settle(&mut self) {
         let (applied, commit) = (self.applied.upto, self.applied.commit);
-        while let Some((_, bytes)) =
+        while let Some((end, bytes)) =
             self.leading.uncommitted.pop_front_if(|(end, _)| *end <= commit)
         {
             self.leading.uncommitted_bytes -= bytes;
+            self.leading.unstored.push_back((end, bytes));
+            self.leading.unstored_bytes += bytes;
+        }
+        let durable = self.quorum.view().durable;
+        while let Some((_, bytes)) = self.leading.unstored.pop_front_if(|(end, _)| *end <= durable)
+        {
+            self.leading.unstored_bytes -= bytes;
         }
         while let Some(pending) =
             self.clients.pending.pop_front_if(|pending| pending.end <= applied)
@@ -309,6 +324,24 @@ impl<M: Machine> Replica<M> {
                     Waiting::Read(Read { origin, query, .. }) => self.answer_read(origin, query),
                 }
             }
+        }
+    }
+
+    /// A leader commits what a majority without it holds, and its own disk may take its time [P39],
+    /// but not for ever: the memory that keeps it all is bounded, and another leader's disk is
+    /// better than waiting for this one.
+    pub(crate) fn hand_over_when_the_disk_lags(&mut self) {
+        let (lag, most) = (self.leading.unstored_bytes, self.settings.unstored_max_bytes);
+        if let Some(epoch) = self.leading.serving
+            && lag >= most
+        {
+            warn!(
+                lag,
+                most,
+                "this leader's disk has not stored what the others have: it hands over; look at what \
+                 slows the disk"
+            );
+            self.step(Input::Resign { epoch });
         }
     }
 

@@ -49,6 +49,8 @@ pub struct Settings {
     pub bootstrap: Vec<crate::config::HostPort>,
     /// `quorate.uncommitted.max.bytes`.
     pub uncommitted_max_bytes: u64,
+    /// At so many bytes committed that the own disk does not have yet, a leader hands over.
+    pub unstored_max_bytes: u64,
     /// `controller.quorum.request.timeout.ms`.
     pub request_timeout: Span,
     /// `controller.quorum.retry.backoff.ms`.
@@ -366,6 +368,7 @@ impl<M: Machine> Replica<M> {
         self.prove_reads();
         self.forward();
         self.settle();
+        self.hand_over_when_the_disk_lags();
         self.serve_fetches();
         if now >= self.swept + SWEEP {
             self.swept = now;

@@ -147,6 +147,7 @@ pub fn start<M: Machine, D: Disk>(
         directory: meta.directory.unwrap_or_default(),
         bootstrap: config.bootstrap.clone(),
         uncommitted_max_bytes: config.uncommitted_max_bytes,
+        unstored_max_bytes: config.unstored_max_bytes,
         request_timeout: config.request_timeout,
         retry_backoff: config.retry_backoff,
         fetch_timeout: config.fetch_timeout,

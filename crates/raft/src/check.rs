@@ -29,9 +29,10 @@ impl Quorum {
         assert!(durable <= self.end, "durable {durable} beyond the end {}", self.end);
         assert!(self.start <= self.end, "start {} beyond the end {}", self.start, self.end);
         assert!(
-            self.committed <= durable,
-            "committed {} to the caller beyond durable {durable}",
-            self.committed
+            self.committed <= self.end,
+            "committed {} to the caller beyond the end {}",
+            self.committed,
+            self.end
         );
         if let Some(high_watermark) = self.high_watermark {
             assert!(

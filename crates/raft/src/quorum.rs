@@ -51,8 +51,8 @@ pub struct Quorum {
     pub(crate) epochs: Epochs,
     pub(crate) writes: Writes,
     pub(crate) high_watermark: Option<Offset>,
-    /// What the caller was told to be committed. Invariant: never falls, never above the durable
-    /// end.
+    /// What the caller was told to be committed. Invariant: never falls, never above the
+    /// end; above the durable end only what this node committed as leader [P39].
     pub(crate) committed: Offset,
     /// The leadership that the caller was told last.
     pub(crate) announced: Option<(Epoch, Option<ReplicaId>)>,
@@ -183,8 +183,17 @@ impl Quorum {
     /// Tells what became known in this step: commits first, so that our own leadership comes after
     /// all that earlier epochs left in the log.
     fn tell(&mut self, out: &mut Vec<Effect>) {
-        // Every replica, the leader too, applies only what it has stored [P39].
-        let upto = self.high_watermark.unwrap_or(Offset::ZERO).min(self.writes.durable());
+        // What a majority without it holds, a leader commits before its own disk has it; all others
+        // apply only what they have stored [P39].
+        let within = match &self.role {
+            Role::Leader(_) => self.end,
+            Role::Unattached(_)
+            | Role::Prospective(_)
+            | Role::Candidate(_)
+            | Role::Follower(_)
+            | Role::Resigned(_) => self.writes.durable(),
+        };
+        let upto = self.high_watermark.unwrap_or(Offset::ZERO).min(within);
         if upto > self.committed {
             self.committed = upto;
             out.push(Effect::Commit { upto });

@@ -33,7 +33,7 @@ impl Subscriber for LogLines {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::ERROR || (self.all && *metadata.level() <= Level::INFO)
+        *metadata.level() <= Level::WARN || (self.all && *metadata.level() <= Level::INFO)
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 32] = [
+pub const ALL: [&str; 34] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -21,6 +21,8 @@ pub const ALL: [&str; 32] = [
     "damage was found and kept its node out",
     "a clock jumped",
     "a crowded connection was paused",
+    "a leader committed before its own disk",
+    "a leader handed over for its disk",
     "voters stayed away after the faults",
     "a segment was closed",
     "the network was cut",

@@ -85,6 +85,8 @@ pub(crate) struct Node {
     pub broken: Option<Span>,
     /// It does not come back: its log is damaged, or it stays away.
     pub out: bool,
+    /// Its directory was formatted anew at least once.
+    pub wiped: bool,
     /// Milliseconds between its time of day and the world's.
     pub wall_ahead_ms: i64,
     index: usize,
@@ -136,6 +138,7 @@ impl Node {
             segment_bytes: options.segment_bytes,
             tail_max_bytes: options.tail_bytes,
             uncommitted_max_bytes: options.uncommitted_bytes,
+            unstored_max_bytes: options.unstored_bytes,
             #[cfg(mutants)]
             mutant,
             ..Config::new((!anonymous).then_some(id), PathBuf::new(), voters, at(index))
@@ -151,6 +154,7 @@ impl Node {
             full: Vec::new(),
             broken: None,
             out: false,
+            wiped: false,
             wall_ahead_ms: 0,
             index,
             rate,
@@ -205,13 +209,17 @@ impl Node {
         self.config.request_timeout
     }
 
-    /// Begins all queued disk work, if there is some and the disk is free. True if it did.
+    /// Begins queued disk work, if there is some and the disk is free. True if it did. Mostly all of
+    /// it; the disk's thread may also wake up before the last job was handed to it.
     pub fn begin_disk(&mut self) -> bool {
         let Some(running) = &mut self.running else { return false };
         if !running.working.is_empty() || running.queued.is_empty() {
             return false;
         }
-        running.working.append(&mut running.queued);
+        let count = running.queued.len();
+        let taken =
+            if self.rng.one_in(4) { 1 + self.rng.below(count as u64) as usize } else { count };
+        running.working.extend(running.queued.drain(..taken));
         true
     }
 
@@ -227,7 +235,7 @@ impl Node {
     /// The process ends in an orderly way: what it handed to its disk is done first.
     pub fn finish_all(&mut self) -> Result<(), String> {
         self.finish_disk()?;
-        if self.begin_disk() {
+        while self.begin_disk() {
             self.finish_disk()?;
         }
         self.running = None;

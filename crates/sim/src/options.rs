@@ -69,6 +69,8 @@ options! {
     tail_bytes,
     /// `quorate.uncommitted.max.bytes`
     uncommitted_bytes,
+    /// What a leader commits at most before its own disk has it.
+    unstored_bytes,
     /// Time to live of the clients' sessions.
     session_ms,
     /// Length of a written value.
@@ -108,6 +110,7 @@ impl Default for Options {
             segment_ms: 7 * 24 * 3_600 * 1_000,
             tail_bytes: 1 << 20,
             uncommitted_bytes: 1 << 20,
+            unstored_bytes: 1 << 20,
             session_ms: 60_000,
             value_bytes: 16,
             drift: 0,
@@ -144,6 +147,7 @@ impl Options {
             segment_ms: pick(&[300, 2_000, 604_800_000]),
             tail_bytes: pick(&[0, 500, 8_192, 1 << 20]),
             uncommitted_bytes: pick(&[300, 1 << 20, 1 << 20]),
+            unstored_bytes: pick(&[100, 400, 20_000, 1 << 20]),
             session_ms: pick(&[1_500, 60_000, 60_000]),
             value_bytes: pick(&[4, 16, 200]),
             drift: pick(&[0, 20, 200, 400]),

@@ -40,7 +40,7 @@ const LOOK: Span = Span::ms(20);
 /// How long a node that is asked to stop may wait for a successor.
 const HANDOVER: Span = Span::ms(1_000);
 /// How long a client waits after the faults.
-const PATIENCE: Span = Span::ms(1_000);
+const PATIENCE: Span = Span::ms(4_000);
 
 /// Something that happens.
 pub(crate) enum Event {

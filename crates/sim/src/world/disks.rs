@@ -36,7 +36,8 @@ impl World {
         }
         let kept = self.books[node].follow(&job);
         self.matched[node] = self.matched[node].min(kept);
-        if !self.leads(node) {
+        // What a leader made and did not store stays its own, also if it leads no more.
+        if matches!(job, Job::Append(_)) && !self.leads(node) {
             self.match_log(node, self.books[node].entries.len())?;
         }
         let end = self.books[node].end();

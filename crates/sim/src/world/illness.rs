@@ -126,6 +126,7 @@ impl World {
         self.down(node, true, lasts);
         let letter = 100 + self.nodes[node].life as u8;
         self.nodes[node].format(letter);
+        self.nodes[node].wiped = true;
         self.nodes[node].limit_room();
         self.books[node] = Default::default();
         self.matched[node] = 0;

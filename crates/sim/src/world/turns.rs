@@ -9,6 +9,7 @@ use crate::node::{Running, node_of};
 use quorate_base::{Offset, Span, Time};
 use quorate_machine::Machine;
 use quorate_node::Out;
+use quorate_raft::RoleName;
 use tracing::Level;
 
 impl World {
@@ -152,8 +153,13 @@ impl World {
 
     pub(super) fn note_log_lines(&mut self, node: usize) -> Result<(), Failure> {
         for (level, line) in self.log_lines.take() {
+            if line.contains("it hands over") {
+                self.marks.hit("a leader handed over for its disk");
+            }
             self.line(node, || format!("{level} {line}"));
-            if level == Level::ERROR {
+            // Those who slept meanwhile tell a node that forgot everything of its last leadership.
+            let forgot = self.nodes[node].wiped && line.contains("named as leader of epoch");
+            if level == Level::ERROR && !forgot {
                 let what = format!("node {} calls for a human: {line}", node + 1);
                 return Err(Failure::new("no_error_lines", what));
             }
@@ -175,6 +181,9 @@ impl World {
         let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
         if self.leaders.see(&sight, state)? {
             self.marks.hit("a leader was elected");
+        }
+        if view.role == RoleName::Leader && view.high_watermark > Some(view.durable) {
+            self.marks.hit("a leader committed before its own disk");
         }
         let stored = self.books[node].below(view.durable);
         let grown = self.committed.see(&sight, &logs)?;
