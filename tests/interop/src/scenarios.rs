@@ -16,4 +16,5 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "kafkas_quorum_tool_sees_our_status", run: quorum_tool::status },
     Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: quorum_tool::lag },
     Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: nodes::takes_a_place },
+    Scenario { name: "a_node_of_kafkas_leads_ours", run: nodes::leads },
 ];

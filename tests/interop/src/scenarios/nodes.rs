@@ -1,5 +1,5 @@
 //! A node of Kafka's raft takes a place in a quorum of ours, on the directory that our node left,
-//! and leaves the place and the directory to our node again.
+//! and leaves the place and the directory to our node again. It follows ours, and ours follow it.
 //!
 //! Kafka's `TestRaftServer` is its whole raft client, log and network with a benchmark instead of a
 //! controller on top. It knows one topic, one topic id and the cluster id zero, so ours take those.
@@ -25,12 +25,7 @@ const VALUES: u32 = 100;
 
 pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let mut quorum = Quorum::format(stage, directory)?;
-    quorum.start(1)?;
-    quorum.start(2)?;
-    let (leader, kept) = match quorum.leader()? {
-        1 => (1, 2),
-        leader => (leader, 1),
-    };
+    let (leader, kept) = quorum.start_two()?;
 
     // Ours writes the directory, and is killed.
     let log = directory.join("node-3/node.log");
@@ -44,23 +39,49 @@ pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     quorum.write(leader, VALUES)?;
 
     // Kafka's opens it, fetches what it lacks, and keeps up.
-    let file = quorum.kafkas_file()?;
-    let id = quorum.directory_id.clone();
-    let log = directory.join("kafka.log");
-    let arguments = ["--config", file.as_str(), "--replica-directory-id", id.as_str()];
-    let kafka = stage.kafka.start(SERVER, &arguments, &log)?;
+    let kafka = quorum.start_kafka(stage)?;
     quorum.write_until_level(leader)?;
 
     // Now nothing is committed without it.
     quorum.stop(kept)?;
     quorum.write(leader, VALUES)?;
+    let committed = quorum.status(leader)?.high_watermark.unwrap_or_default();
+    drop(kafka);
+    quorum.stop(leader)?;
+
+    // Ours opens what it wrote. Nobody who runs has as much, so ours leads and the rest follow.
+    quorum.start(TAKEN)?;
+    let end = quorum.status(TAKEN)?.log_end;
+    ensure(end >= committed, || format!("{committed} were committed, our log ends at {end}"))?;
+    quorum.start(kept)?;
+    let next = quorum.leader()?;
+    ensure(next == TAKEN, || format!("node {next} leads without what is committed"))?;
+    quorum.write(next, VALUES)?;
+    quorum.start(leader)?;
+    quorum.wait_until_equal()?;
+    quorum.kafka_said_no_error()
+}
+
+pub fn leads(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    let mut quorum = Quorum::format(stage, directory)?;
+    let (leader, kept) = quorum.start_two()?;
+    let kafka = quorum.start_kafka(stage)?;
+    quorum.write_until_level(leader)?;
+
+    // Only Kafka's has all that is committed, so it alone can be elected by the one left.
+    quorum.stop(kept)?;
+    quorum.write(leader, VALUES)?;
+    quorum.stop(leader)?;
+    quorum.start(kept)?;
+    quorum.follow(kept)?;
+    quorum.start(leader)?;
+    quorum.follow(leader)?;
     drop(kafka);
 
-    // Nor without what it wrote: ours has to open that, and be level with the leader.
+    // Ours elect one of themselves, and have what Kafka's wrote, in all three places.
     quorum.start(TAKEN)?;
-    quorum.write(leader, VALUES)?;
-    quorum.start(kept)?;
-    quorum.wait_until_equal()
+    quorum.wait_until_equal()?;
+    quorum.kafka_said_no_error()
 }
 
 /// Three nodes, of which those that this process runs are in `nodes`.
@@ -110,6 +131,28 @@ impl Quorum {
         Ok(file.display().to_string())
     }
 
+    fn start_kafka(&self, stage: &Stage) -> Result<Running, Failure> {
+        let (file, id) = (self.kafkas_file()?, self.directory_id.as_str());
+        let arguments = ["--config", &file, "--replica-directory-id", id, "--throughput", "500"];
+        stage.kafka.start(SERVER, &arguments, &self.directory.join("kafka.log"))
+    }
+
+    /// It prints errors, and nothing of less weight.
+    fn kafka_said_no_error(&self) -> Result<(), Failure> {
+        let printed = std::fs::read_to_string(self.directory.join("kafka.log"))?;
+        ensure(!printed.contains(" ERROR "), || format!("Kafka's node printed:\n{printed}"))
+    }
+
+    /// The leader and the follower of two.
+    fn start_two(&mut self) -> Result<(u32, u32), Failure> {
+        self.start(1)?;
+        self.start(2)?;
+        match self.leader()? {
+            1 => Ok((1, 2)),
+            leader => Ok((leader, 1)),
+        }
+    }
+
     fn start(&mut self, id: u32) -> Result<(), Failure> {
         let node = Embedded::start(self.config(id)?, Values::default())?;
         self.nodes[id as usize - 1] = Some(node);
@@ -130,7 +173,7 @@ impl Quorum {
     fn leader(&self) -> Result<u32, Failure> {
         let leads =
             |id: &u32| self.status(*id).is_ok_and(|status| status.ready && status.role == "leader");
-        Ok(poll("a leader", PATIENCE, || (1..=2).find(leads))?)
+        Ok(poll("a leader", PATIENCE, || (1..=3).find(leads))?)
     }
 
     /// Each is committed when this returns.
@@ -172,6 +215,20 @@ impl Quorum {
             }
         }
         Ok(())
+    }
+
+    /// Waits until a node of ours follows Kafka's and has applied many records which that wrote.
+    fn follow(&self, id: u32) -> Result<(), Failure> {
+        let enough = u64::from(self.written + 5 * VALUES);
+        let mut last = Err(Failure(String::new()));
+        let followed = poll("our node to follow Kafka's", PATIENCE, || {
+            last = self.status(id);
+            let status = last.as_ref().ok()?;
+            let follows = status.role == "follower" && status.leader == Some(TAKEN);
+            (follows && status.ready && status.applied > enough).then_some(())
+        });
+        let status = last?;
+        followed.map_err(|late| Failure(format!("{late}: {status:?}")))
     }
 
     fn wait_until_equal(&mut self) -> Result<(), Failure> {
