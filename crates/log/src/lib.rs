@@ -26,6 +26,8 @@ mod json;
 mod log;
 mod memory_disk;
 mod meta_file;
+#[cfg(mutants)]
+mod mutants;
 mod os_disk;
 mod partition_file;
 mod reader;
@@ -57,6 +59,8 @@ pub use job::{Append, Cut, Job, Truncate};
 pub use log::{Log, Read};
 pub use memory_disk::{MemoryDisk, MemoryFile};
 pub use meta_file::Meta;
+#[cfg(mutants)]
+pub use mutants::Mutant;
 pub use os_disk::{Lock, LockError, OsDisk};
 pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::{Note, Recovery, recover};
@@ -76,6 +80,9 @@ pub struct Options {
     pub index_interval_bytes: u64,
     /// How much of the newest batches stays in memory once durable.
     pub tail_bytes: u64,
+    /// The rule that the store breaks.
+    #[cfg(mutants)]
+    pub mutant: Option<Mutant>,
 }
 
 impl Default for Options {
@@ -86,6 +93,8 @@ impl Default for Options {
             segment_ms: 7 * 24 * 3_600 * 1_000,
             index_interval_bytes: 4_096,
             tail_bytes: 16 << 20,
+            #[cfg(mutants)]
+            mutant: None,
         }
     }
 }

@@ -46,6 +46,19 @@ pub struct Store<D: Disk> {
     synced: SyncedFile<D::File>,
     done: Written,
     failed: bool,
+    #[cfg(mutants)]
+    mutant: Option<crate::Mutant>,
+}
+
+/// Whether the store breaks this rule; `false` without `--cfg mutants`.
+macro_rules! mutant {
+    ($store:expr, $name:ident) => {{
+        #[cfg(mutants)]
+        let broken = $store.mutant == Some(crate::Mutant::$name);
+        #[cfg(not(mutants))]
+        let broken = false;
+        broken
+    }};
 }
 
 impl<D: Disk> Store<D> {
@@ -70,6 +83,8 @@ impl<D: Disk> Store<D> {
             synced,
             done: Written::default(),
             failed: false,
+            #[cfg(mutants)]
+            mutant: options.mutant,
         })
     }
 
@@ -123,7 +138,9 @@ impl<D: Disk> Store<D> {
         self.done.writes += 1;
         self.done.bytes += self.pending.iter().map(|part| part.len() as u64).sum::<u64>();
         self.pending.clear();
-        self.sync_segment()?;
+        if !mutant!(self, SkipSync) {
+            self.sync_segment()?;
+        }
         self.write_epochs()?;
         let mark = Mark { segment: self.segment, end: self.end, position: self.size };
         self.synced.write(&mut self.disk, mark)?;
@@ -155,7 +172,7 @@ impl<D: Disk> Store<D> {
         assert!(position <= len, "{path} is to be cut at byte {position} of {len}");
 
         let mark = Mark { segment: truncate.segment, end: truncate.end, position };
-        if self.synced.mark().end > mark.end {
+        if self.synced.mark().end > mark.end && !mutant!(self, KeepMark) {
             self.synced.settle(&mut self.disk, mark)?;
             self.done.syncs += 1;
         }
@@ -216,6 +233,7 @@ impl<D: Disk> Store<D> {
 
     fn write_epochs(&mut self) -> Result<(), Error> {
         match self.epochs.take() {
+            Some(_) if mutant!(self, KeepEpochs) => Ok(()),
             Some(epochs) => self.replace(epoch_file::NAME, &epochs.encode()),
             None => Ok(()),
         }

@@ -40,6 +40,8 @@ pub struct Sessioned<M> {
     /// The records under session keys, understood or not.
     state: Leaves,
     lead: Option<Lead>,
+    #[cfg(mutants)]
+    forgets_stamps: bool,
 }
 
 /// What only a leader has.
@@ -60,7 +62,19 @@ struct Life {
 impl<M> Sessioned<M> {
     /// Wraps a machine. Both must be empty, or be restored together.
     pub fn new(inner: M) -> Sessioned<M> {
-        Sessioned { inner, state: Leaves::default(), lead: None }
+        Sessioned {
+            inner,
+            state: Leaves::default(),
+            lead: None,
+            #[cfg(mutants)]
+            forgets_stamps: false,
+        }
+    }
+
+    /// Breaks a rule: no answer is kept, so a repeated write is done again.
+    #[cfg(mutants)]
+    pub fn forget_stamps(&mut self) {
+        self.forgets_stamps = true;
     }
 
     /// The wrapped machine.
@@ -116,6 +130,10 @@ impl<M> Sessioned<M> {
 
     /// Logs the answer of a write that reached the machine.
     fn keep(&mut self, at: Offset, stamp: Stamp, answer: &Answer, out: &mut Proposal) {
+        #[cfg(mutants)]
+        if self.forgets_stamps {
+            return;
+        }
         let slot = Slot { sequence: stamp.sequence, answer: answer.clone() };
         let value = slot.encode().expect("a wrapped machine answers a write with Done or Refused");
         self.set(at, &slot_key(stamp.session, stamp.slot), value, out);

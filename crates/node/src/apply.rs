@@ -114,6 +114,13 @@ impl<M: Machine> Replica<M> {
                     })
                 })
                 .collect();
+            #[cfg(mutants)]
+            let records = records.map(|mut records| {
+                if self.settings.mutant == Some(crate::Mutant::ApplyHalfBatch) {
+                    records.truncate(records.len().div_ceil(2));
+                }
+                records
+            });
             match records {
                 Ok(records) => self.machine.apply(&quorate_machine::Batch {
                     base: batch.base(),

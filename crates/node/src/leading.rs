@@ -89,7 +89,11 @@ impl<M: Machine> Replica<M> {
     /// Leads no more, or leads anew: whatever is not committed has an unknown outcome here.
     pub(crate) fn lose_lead(&mut self) {
         self.leading.gaining = None;
-        if self.leading.serving.take().is_some() {
+        #[cfg(mutants)]
+        let keeps = self.settings.mutant == Some(crate::Mutant::KeepTail);
+        #[cfg(not(mutants))]
+        let keeps = false;
+        if self.leading.serving.take().is_some() && !keeps {
             self.machine.lead(self.now, None);
         }
         self.leading.uncommitted.clear();
@@ -290,6 +294,12 @@ impl<M: Machine> Replica<M> {
     /// Sends the answers whose time has come.
     pub(crate) fn settle(&mut self) {
         let (applied, commit) = (self.applied.upto, self.applied.commit);
+        #[cfg(mutants)]
+        if self.settings.mutant == Some(crate::Mutant::AnswerUncommitted) {
+            for pending in std::mem::take(&mut self.clients.pending) {
+                self.conclude(pending.write, Ok(pending.answer));
+            }
+        }
         while let Some((end, bytes)) =
             self.leading.uncommitted.pop_front_if(|(end, _)| *end <= commit)
         {

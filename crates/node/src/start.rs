@@ -80,6 +80,8 @@ pub fn log_options(config: &Config) -> Options {
         segment_bytes: config.segment_bytes,
         segment_ms: config.segment_ms,
         tail_bytes: config.tail_max_bytes,
+        #[cfg(mutants)]
+        mutant: config.mutant.and_then(crate::Mutant::log),
         ..Options::default()
     }
 }

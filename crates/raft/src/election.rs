@@ -65,7 +65,7 @@ impl Quorum {
     }
 
     fn up_to_date(&self, vote: &Vote) -> bool {
-        vote.last.log_order() >= self.last().log_order()
+        vote.last.log_order() >= self.last().log_order() || mutant!(self, GrantToShorterLog)
     }
 
     /// A standard vote: only while no leader of the epoch is known, once, and again only to the

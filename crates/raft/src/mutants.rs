@@ -25,12 +25,24 @@ pub enum Mutant {
     ReadWithoutProof,
     /// A leader shows itself, and serves records, before "leader: I" is durable [P44].
     ShowLeadershipEarly,
+    /// A vote is kept when the epoch ends [P14].
+    KeepVote,
+    /// A log that lacks records gets the vote as well [P14].
+    GrantToShorterLog,
+    /// A vote is given and not written down [P43].
+    VoteInMemory,
+    /// Questions outlive the role that asked them, and so do their answers.
+    AcceptStaleAnswers,
+    /// A new leader takes over what it was told to be committed as a follower [P13].
+    InheritHighWatermark,
+    /// Every fetch proves the newest read round, also one that was sent before [P46].
+    CountAnyRound,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 9] = [
+    pub const ALL: [Mutant; 15] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -40,6 +52,12 @@ impl Mutant {
         Mutant::ForgetParkedFetches,
         Mutant::ReadWithoutProof,
         Mutant::ShowLeadershipEarly,
+        Mutant::KeepVote,
+        Mutant::GrantToShorterLog,
+        Mutant::VoteInMemory,
+        Mutant::AcceptStaleAnswers,
+        Mutant::InheritHighWatermark,
+        Mutant::CountAnyRound,
     ];
 }
 

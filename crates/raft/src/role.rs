@@ -6,6 +6,7 @@
 use crate::effect::{Effect, Write, WriteId};
 use crate::leader::Leader;
 use crate::message::{Endpoint, ErrorKind};
+use crate::mutants::mutant;
 use crate::quorum::Quorum;
 use crate::{ElectionState, RoleName};
 use quorate_base::{Epoch, ReplicaId, ReplicaKey, Time};
@@ -221,11 +222,18 @@ impl Quorum {
         if matches!(next, Role::Prospective(_) | Role::Candidate(_) | Role::Leader(_)) || resigned {
             assert!(self.is_voter(), "an observer never becomes {:?}", next.name());
         }
+        let voted = self.standing.voted;
         self.standing = standing;
+        if mutant!(self, KeepVote) {
+            self.standing.voted = self.standing.voted.or(voted);
+        }
         self.persist(out);
-        self.peers.reset();
+        if !mutant!(self, AcceptStaleAnswers) {
+            self.peers.reset();
+        }
         self.outbox.recall();
-        if matches!(next, Role::Leader(_)) || resigned {
+        let forgets = matches!(next, Role::Leader(_)) || resigned;
+        if forgets && !mutant!(self, InheritHighWatermark) {
             // A leader never inherits what others told it to be committed [P13].
             self.high_watermark = None;
         }
@@ -241,7 +249,10 @@ impl Quorum {
     /// Writes the standing if the file says something else. Prospective and Resigned change nothing
     /// durable, so entering them writes nothing [P9].
     pub(crate) fn persist(&mut self, out: &mut Vec<Effect>) -> WriteId {
-        let state = self.standing.on_disk();
+        let mut state = self.standing.on_disk();
+        if mutant!(self, VoteInMemory) {
+            state.voted = self.on_disk.voted.filter(|_| state.epoch == self.on_disk.epoch);
+        }
         if state != self.on_disk {
             let id = self.writes.issue();
             if state.epoch != self.on_disk.epoch {

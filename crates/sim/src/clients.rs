@@ -2,43 +2,114 @@
 //! when one fails it, repeats what is stamped until it is decided, and believes every answer it
 //! gets: what it saw becomes the history that the checkers judge.
 
-use crate::checkers::{Failure, key_name};
+use crate::book::Book;
+use crate::checkers::{AcknowledgedNeverLost, Failure, Judgement, key_name, linear};
 use crate::history::{Kind, Op, Seen};
-use crate::marks::Marks;
+use crate::marks::{self, Marks};
 use crate::network::Process;
 use crate::plan::{Ask, When};
+use crate::trace::seconds;
 use bytes::Bytes;
 use quorate_base::{Offset, Span, Time};
 use quorate_machine::kv::{Condition, Outcome, Query, Reply, Write};
-use quorate_machine::{Answer, Request, SessionId, SessionRefusal, Stamp};
+use quorate_machine::{Answer, Kv, Machine, Request, SessionId, SessionRefusal, Sessioned, Stamp};
 use quorate_node::ClientId;
 use quorate_node::handle::Error;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::ops::RangeFrom;
 
 /// A client that was failed rests so long before it tries the next node.
-const REST: Span = Span::ms(30);
+pub(crate) const REST: Span = Span::ms(30);
 /// So often a client tries before it gives up.
-const TRIES_MAX: u32 = 12;
+pub(crate) const TRIES_MAX: u32 = 12;
+
+/// The clients of a world: what they ask, what they make of the answers, and whether what they saw
+/// makes sense.
+pub(crate) trait Clients {
+    /// The machine that they use.
+    type Machine: Machine<Query: Debug, Reply: Debug>;
+
+    /// An empty machine.
+    fn machine(&self, mutant: Broken) -> Self::Machine;
+    /// Whether a client of this number exists.
+    fn has(&self, client: u32) -> bool;
+    /// Gives a client something to ask.
+    fn ask(&mut self, client: u32, ask: Ask, node: usize, patience: Span);
+    /// Clients forget what they have not asked yet: on a slow network a queue outlasts the run.
+    fn hush(&mut self);
+    /// Whether nobody waits or has anything to ask.
+    fn idle(&self) -> bool;
+    /// The first operation that is not decided, in words.
+    fn waiting(&self) -> Option<String>;
+    /// What this client asks now, if it is free to ask.
+    fn go_on(&mut self, now: Time, number: u32) -> Option<Call<QueryOf<Self>>>;
+    /// The call was given to this process.
+    fn called(&mut self, id: ClientId, process: Process, marks: &mut Marks);
+    /// Nobody listens there.
+    fn unreachable(&mut self, now: Time, id: ClientId, marks: &mut Marks) -> Then;
+    /// A process died: those who wait for it see their connections close.
+    fn died(&mut self, now: Time, process: Process, marks: &mut Marks) -> Vec<Then>;
+    /// The operation of a call, if its client still waits for it.
+    fn op_of(&self, id: ClientId) -> Option<usize>;
+    /// A write was answered.
+    fn answered(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        answer: Result<Answer, Error>,
+        marks: &mut Marks,
+    ) -> Result<Then, Failure>;
+    /// A read was answered.
+    fn replied(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        reply: Result<(ReplyOf<Self>, Offset), Error>,
+        marks: &mut Marks,
+    ) -> Result<Then, Failure>;
+    /// What is known of an operation, in words, once it has ended.
+    fn ended(&self, op: usize) -> Option<String>;
+    /// An operation has just ended, and so much is committed.
+    fn rests_on(&self, op: usize, committed: Offset) -> Result<(), Failure>;
+    /// What to read at the end, to see all that there is.
+    fn last_reads(&self) -> Vec<Ask>;
+    /// Whether all that these clients wrote since a time was done.
+    fn served(&self, clients: RangeFrom<u32>, since: Time) -> Result<(), Failure>;
+    /// Judges all that was seen, beside all that was committed.
+    fn judge(&self, ledger: &Book, marks: &mut Marks) -> Result<(), Failure>;
+}
+
+/// The queries and replies of the clients' machine.
+pub(crate) type QueryOf<C> = <<C as Clients>::Machine as Machine>::Query;
+pub(crate) type ReplyOf<C> = <<C as Clients>::Machine as Machine>::Reply;
+
+/// The rule that the node's machine breaks.
+#[cfg(mutants)]
+pub(crate) type Broken = Option<quorate_node::Mutant>;
+/// No rule is broken without `--cfg mutants`.
+#[cfg(not(mutants))]
+pub(crate) type Broken = ();
 
 /// What a client asks of its node now.
-pub(crate) enum Action {
+pub(crate) enum Action<Q> {
     Write {
         request: Request,
     },
     Read {
-        query: Query,
+        query: Q,
     },
     /// Answered by the node itself, at once.
     Peek {
-        query: Query,
+        query: Q,
     },
 }
 
 /// An action, where it goes, and the name of its answer.
-pub(crate) struct Call {
+pub(crate) struct Call<Q> {
     pub node: usize,
     pub id: ClientId,
-    pub action: Action,
+    pub action: Action<Q>,
     pub patience: Span,
 }
 
@@ -75,8 +146,8 @@ struct Client {
     seen: BTreeMap<u32, Option<Offset>>,
 }
 
-/// All clients and their history.
-pub(crate) struct Clients {
+/// The clients of the key-value store, and their history.
+pub(crate) struct StoreClients {
     clients: Vec<Client>,
     nodes: usize,
     ttl: Span,
@@ -85,90 +156,15 @@ pub(crate) struct Clients {
     pub history: Vec<Op>,
 }
 
-impl Clients {
+impl StoreClients {
     /// Clients 1 to `count`.
-    pub fn new(count: usize, nodes: usize, ttl: Span, value_bytes: usize) -> Clients {
+    pub fn new(count: usize, nodes: usize, ttl: Span, value_bytes: usize) -> StoreClients {
         let clients = std::iter::repeat_with(Client::default).take(count).collect();
-        Clients { clients, nodes, ttl, value_bytes, calls: 0, history: Vec::new() }
+        StoreClients { clients, nodes, ttl, value_bytes, calls: 0, history: Vec::new() }
     }
 
     fn client(&mut self, client: u32) -> &mut Client {
         &mut self.clients[client as usize - 1]
-    }
-
-    /// Whether a client of this number exists.
-    pub fn has(&self, client: u32) -> bool {
-        (1..=self.clients.len()).contains(&(client as usize))
-    }
-
-    /// Gives a client something to ask.
-    pub fn ask(&mut self, client: u32, ask: Ask, node: usize, patience: Span) {
-        self.client(client).queue.push_back((ask, node, patience));
-    }
-
-    /// Clients forget what they have not asked yet: on a slow network a queue outlasts the run.
-    pub fn hush(&mut self) {
-        self.clients.iter_mut().for_each(|client| client.queue.clear());
-    }
-
-    /// Whether nobody waits or has anything to ask.
-    pub fn idle(&self) -> bool {
-        self.clients.iter().all(|client| client.flight.is_none() && client.queue.is_empty())
-    }
-
-    /// The first operation that is not decided.
-    pub fn waiting(&self) -> Option<&Op> {
-        let flight = self.clients.iter().find_map(|client| client.flight.as_ref())?;
-        Some(&self.history[flight.op])
-    }
-
-    /// What this client asks now, if it is free to ask.
-    pub fn go_on(&mut self, now: Time, number: u32) -> Option<Call> {
-        if self.client(number).waits.is_some() {
-            return None;
-        }
-        if self.client(number).flight.is_none() {
-            let (ask, node, patience) = self.client(number).queue.pop_front()?;
-            self.begin(now, number, ask, node, patience);
-        }
-        self.calls += 1;
-        let id = ClientId(self.calls << 16 | u64::from(number));
-        let ttl = self.ttl;
-        let op = self.client(number).flight.as_ref()?.op;
-        let (kind, key) = (self.history[op].kind.clone(), self.history[op].key);
-        let client = self.client(number);
-        let flight = client.flight.as_mut()?;
-        let key_bytes = key_name(key);
-        let action = match &kind {
-            Kind::Get => Action::Read { query: Query::Get { key: key_bytes } },
-            Kind::Peek => Action::Peek { query: Query::Get { key: key_bytes } },
-            Kind::Put { .. } | Kind::Delete { .. } => {
-                let write = match &kind {
-                    Kind::Put { value, condition } => {
-                        Write::Put { key: &key_bytes, value, condition: *condition }
-                    }
-                    Kind::Delete { condition } => {
-                        Write::Delete { key: &key_bytes, condition: *condition }
-                    }
-                    Kind::Get | Kind::Peek => unreachable!("reads were taken above"),
-                };
-                let bytes = write.encode().expect("keys and values are short");
-                let request = match (flight.stamped, flight.stamp, client.session) {
-                    (false, _, _) => Request::write(bytes),
-                    (true, Some(stamp), _) => Request::stamped(stamp, bytes),
-                    (true, None, Some(session)) => {
-                        client.sequence += 1;
-                        let (slot, sequence) = (number as u16, client.sequence);
-                        let stamp = Stamp { session, slot, sequence };
-                        flight.stamp = Some(stamp);
-                        Request::stamped(stamp, bytes)
-                    }
-                    (true, None, None) => Request::open_session(ttl),
-                };
-                Action::Write { request }
-            }
-        };
-        Some(Call { node: flight.node, id, action, patience: flight.patience })
     }
 
     fn begin(&mut self, now: Time, number: u32, ask: Ask, node: usize, patience: Span) {
@@ -200,32 +196,6 @@ impl Clients {
             Some(Flight { op, node, patience, stamped, stamp: None, tries: 0, maybe: false });
         let (asked, ended) = (now, None);
         self.history.push(Op { client: number, key, kind, asked, ended, seen: Seen::Unknown });
-    }
-
-    /// The call was given to this process.
-    pub fn called(&mut self, id: ClientId, process: Process, marks: &mut Marks) {
-        let client = self.client(number_of(id));
-        let Some(flight) = &client.flight else { return };
-        let session = flight.stamped && flight.stamp.is_none();
-        if flight.maybe && !session {
-            marks.hit("a stamped write was repeated");
-        }
-        client.waits = Some((id, process, session));
-    }
-
-    /// Nobody listens there.
-    pub fn unreachable(&mut self, now: Time, id: ClientId, marks: &mut Marks) -> Then {
-        self.again(now, number_of(id), false, marks)
-    }
-
-    /// A process died: those who wait for it see their connections close.
-    pub fn died(&mut self, now: Time, process: Process, marks: &mut Marks) -> Vec<Then> {
-        let hit = |client: &Client| client.waits.is_some_and(|(_, at, _)| at == process);
-        let numbers: Vec<u32> = (1..=self.clients.len() as u32)
-            .filter(|number| hit(&self.clients[*number as usize - 1]))
-            .collect();
-        let lost = |number| self.lost(now, number, marks);
-        numbers.into_iter().map(lost).collect()
     }
 
     /// The answer that a client waits for will not come, or says that nobody knows.
@@ -294,16 +264,110 @@ impl Clients {
         }
         Then::GoOn(number, Span::ZERO)
     }
+}
 
-    /// The operation of a call, if its client still waits for it.
-    pub fn op_of(&self, id: ClientId) -> Option<usize> {
+impl Clients for StoreClients {
+    type Machine = Sessioned<Kv>;
+
+    fn has(&self, client: u32) -> bool {
+        (1..=self.clients.len()).contains(&(client as usize))
+    }
+
+    fn ask(&mut self, client: u32, ask: Ask, node: usize, patience: Span) {
+        self.client(client).queue.push_back((ask, node, patience));
+    }
+
+    fn hush(&mut self) {
+        self.clients.iter_mut().for_each(|client| client.queue.clear());
+    }
+
+    fn idle(&self) -> bool {
+        self.clients.iter().all(|client| client.flight.is_none() && client.queue.is_empty())
+    }
+
+    fn waiting(&self) -> Option<String> {
+        let flight = self.clients.iter().find_map(|client| client.flight.as_ref())?;
+        Some(format!("{:?}", self.history[flight.op]))
+    }
+
+    fn go_on(&mut self, now: Time, number: u32) -> Option<Call<Query>> {
+        if self.client(number).waits.is_some() {
+            return None;
+        }
+        if self.client(number).flight.is_none() {
+            let (ask, node, patience) = self.client(number).queue.pop_front()?;
+            self.begin(now, number, ask, node, patience);
+        }
+        self.calls += 1;
+        let id = ClientId(self.calls << 16 | u64::from(number));
+        let ttl = self.ttl;
+        let op = self.client(number).flight.as_ref()?.op;
+        let (kind, key) = (self.history[op].kind.clone(), self.history[op].key);
+        let client = self.client(number);
+        let flight = client.flight.as_mut()?;
+        let key_bytes = key_name(key);
+        let action = match &kind {
+            Kind::Get => Action::Read { query: Query::Get { key: key_bytes } },
+            Kind::Peek => Action::Peek { query: Query::Get { key: key_bytes } },
+            Kind::Put { .. } | Kind::Delete { .. } => {
+                let write = match &kind {
+                    Kind::Put { value, condition } => {
+                        Write::Put { key: &key_bytes, value, condition: *condition }
+                    }
+                    Kind::Delete { condition } => {
+                        Write::Delete { key: &key_bytes, condition: *condition }
+                    }
+                    Kind::Get | Kind::Peek => unreachable!("reads were taken above"),
+                };
+                let bytes = write.encode().expect("keys and values are short");
+                let request = match (flight.stamped, flight.stamp, client.session) {
+                    (false, _, _) => Request::write(bytes),
+                    (true, Some(stamp), _) => Request::stamped(stamp, bytes),
+                    (true, None, Some(session)) => {
+                        client.sequence += 1;
+                        let (slot, sequence) = (number as u16, client.sequence);
+                        let stamp = Stamp { session, slot, sequence };
+                        flight.stamp = Some(stamp);
+                        Request::stamped(stamp, bytes)
+                    }
+                    (true, None, None) => Request::open_session(ttl),
+                };
+                Action::Write { request }
+            }
+        };
+        Some(Call { node: flight.node, id, action, patience: flight.patience })
+    }
+
+    fn called(&mut self, id: ClientId, process: Process, marks: &mut Marks) {
+        let client = self.client(number_of(id));
+        let Some(flight) = &client.flight else { return };
+        let session = flight.stamped && flight.stamp.is_none();
+        if flight.maybe && !session {
+            marks.hit("a stamped write was repeated");
+        }
+        client.waits = Some((id, process, session));
+    }
+
+    fn unreachable(&mut self, now: Time, id: ClientId, marks: &mut Marks) -> Then {
+        self.again(now, number_of(id), false, marks)
+    }
+
+    fn died(&mut self, now: Time, process: Process, marks: &mut Marks) -> Vec<Then> {
+        let hit = |client: &Client| client.waits.is_some_and(|(_, at, _)| at == process);
+        let numbers: Vec<u32> = (1..=self.clients.len() as u32)
+            .filter(|number| hit(&self.clients[*number as usize - 1]))
+            .collect();
+        let lost = |number| self.lost(now, number, marks);
+        numbers.into_iter().map(lost).collect()
+    }
+
+    fn op_of(&self, id: ClientId) -> Option<usize> {
         let client = &self.clients[number_of(id) as usize - 1];
         let waits = client.waits.is_some_and(|(waits, ..)| waits == id);
         client.flight.as_ref().filter(|_| waits).map(|flight| flight.op)
     }
 
-    /// A write was answered.
-    pub fn answered(
+    fn answered(
         &mut self,
         now: Time,
         id: ClientId,
@@ -358,8 +422,7 @@ impl Clients {
         })
     }
 
-    /// A read was answered.
-    pub fn replied(
+    fn replied(
         &mut self,
         now: Time,
         id: ClientId,
@@ -382,8 +445,73 @@ impl Clients {
             }
         })
     }
+
+    fn machine(&self, mutant: Broken) -> Sessioned<Kv> {
+        #[cfg(mutants)]
+        if mutant == Some(quorate_node::Mutant::ForgetStamps) {
+            let mut machine = Sessioned::new(Kv::new());
+            machine.forget_stamps();
+            return machine;
+        }
+        let _ = mutant;
+        Sessioned::new(Kv::new())
+    }
+
+    fn ended(&self, op: usize) -> Option<String> {
+        let op = &self.history[op];
+        op.ended.map(|_| format!("client {} knows {op:?}", op.client))
+    }
+
+    fn rests_on(&self, op: usize, committed: Offset) -> Result<(), Failure> {
+        AcknowledgedNeverLost::answered(&self.history[op], committed)
+    }
+
+    fn last_reads(&self) -> Vec<Ask> {
+        let mut keys: Vec<u32> = self.history.iter().map(|op| op.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.into_iter().map(|key| Ask::Get { key }).collect()
+    }
+
+    fn served(&self, clients: RangeFrom<u32>, since: Time) -> Result<(), Failure> {
+        let late = |op: &&Op| clients.contains(&op.client) && op.asked >= since;
+        let done = |op: &Op| matches!(op.seen, Seen::Written { .. });
+        match self.history.iter().filter(late).find(|op| !done(op)) {
+            Some(op) => Err(Failure::new("recovers", format!("in a healthy quorum: {op:?}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn judge(&self, ledger: &Book, marks: &mut Marks) -> Result<(), Failure> {
+        let records = AcknowledgedNeverLost::new(ledger);
+        let mut by_key: BTreeMap<u32, Vec<Op>> = BTreeMap::new();
+        for op in &self.history {
+            records.see(op)?;
+            by_key.entry(op.key).or_default().push(op.clone());
+        }
+        for (key, ops) in by_key {
+            match linear(&ops) {
+                Judgement::Linear => {}
+                Judgement::NotLinear(ops) => {
+                    let ops: Vec<String> = ops.iter().map(describe).collect();
+                    let ops = ops.join("\n");
+                    let what =
+                        format!("no order explains this part of what was seen of k{key}:\n{ops}");
+                    return Err(Failure::new("linear", what));
+                }
+                Judgement::Undecided => marks.hit(marks::UNDECIDED),
+            }
+        }
+        Ok(())
+    }
 }
 
-fn number_of(id: ClientId) -> u32 {
+/// One operation on one line.
+fn describe(op: &Op) -> String {
+    let ended = op.ended.map_or("    ?".to_owned(), seconds);
+    format!("  {} {ended} client {} {:?} {:?}", seconds(op.asked), op.client, op.kind, op.seen)
+}
+
+pub(crate) fn number_of(id: ClientId) -> u32 {
     (id.0 & 0xffff) as u32
 }

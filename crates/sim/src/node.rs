@@ -3,19 +3,17 @@
 //! happens here when the world says so.
 
 use crate::book::Book;
+use crate::clients::Broken;
 use crate::options::Options;
 use bytes::Bytes;
 use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
 use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
-use quorate_machine::{Kv, Sessioned};
+use quorate_machine::Machine;
 use quorate_node::Replica;
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
 use quorate_raft::{Endpoint, WriteId};
 use std::path::PathBuf;
-
-/// The machine of this world.
-pub(crate) type Machine = Sessioned<Kv>;
 
 /// Unix milliseconds at the beginning of the world.
 const EPOCH_MS: u64 = 1_700_000_000_000;
@@ -56,8 +54,8 @@ impl Clock {
 }
 
 /// A running process.
-pub(crate) struct Running {
-    pub replica: Replica<Machine>,
+pub(crate) struct Running<M: Machine> {
+    pub replica: Replica<M>,
     store: Store<MemoryDisk>,
     /// Not yet begun.
     pub queued: Vec<(WriteId, Job)>,
@@ -71,10 +69,10 @@ pub(crate) struct Running {
 }
 
 /// A node, up or down.
-pub(crate) struct Node {
+pub(crate) struct Node<M: Machine> {
     pub disk: MemoryDisk,
     config: Config,
-    pub running: Option<Running>,
+    pub running: Option<Running<M>>,
     pub life: u32,
     pub paused_until: Time,
     /// Added to each run of the disk, by the faults in force.
@@ -105,14 +103,14 @@ pub(crate) fn node_of(at: &HostPort) -> usize {
     number.expect("all endpoints are of this world") - 1
 }
 
-impl Node {
+impl<M: Machine> Node<M> {
     /// A node with a formatted disk.
     pub fn new(
         index: usize,
         options: &Options,
         mut rng: Rng,
         #[cfg(mutants)] mutant: Option<quorate_node::Mutant>,
-    ) -> Node {
+    ) -> Node<M> {
         let at = |node: usize| HostPort { host: host(node), port: PORT };
         let id = ReplicaId(index as u32 + 1);
         let voters = (0..options.voters as usize)
@@ -177,8 +175,16 @@ impl Node {
         format(&mut self.disk, &partition, &meta, topic).expect("the disk is new");
     }
 
+    /// The rule that it breaks.
+    pub fn mutant(&self) -> Broken {
+        #[cfg(mutants)]
+        return self.config.mutant;
+        #[cfg(not(mutants))]
+        ()
+    }
+
     /// Starts the process on whatever the disk holds. An error is what the server would end with.
-    pub fn start(&mut self, now: Time) -> Result<(), String> {
+    pub fn start(&mut self, now: Time, machine: M) -> Result<(), String> {
         let clock = Clock { booted: now, rate: self.rate, ahead: Span::ZERO };
         let bind = &self.config.bind;
         let own = Endpoint {
@@ -186,7 +192,6 @@ impl Node {
             host: bind.host.clone(),
             port: bind.port,
         };
-        let machine = Sessioned::new(Kv::new());
         let (disk, seed) = (self.disk.clone(), self.rng.next());
         let Started { replica, store, notes: _ } =
             start(&self.config, own, disk, machine, seed, clock.local(now))

@@ -360,9 +360,11 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         3 => Step::Pause { node, lasts },
         4 => Step::Slow { node, by: span(rng, 5, 300), lasts },
         5 | 6 => {
-            let (mut from, mut to) = (Vec::new(), Vec::new());
+            // One node alone, or any two parts.
+            let (mut from, mut to, alone) = (Vec::new(), Vec::new(), rng.one_in(2));
             for id in 1..=nodes as u32 {
-                if rng.one_in(2) { from.push(id) } else { to.push(id) }
+                let here = if alone { id == node } else { rng.one_in(2) };
+                if here { from.push(id) } else { to.push(id) }
             }
             Step::Cut { from, to, both: kind == 5, lasts }
         }

@@ -2,11 +2,13 @@
 //! of the protocol or the log, is a failure like any other.
 
 use crate::checkers::Failure;
+use crate::clients::{Clients, StoreClients};
 use crate::log_lines::LogLines;
 use crate::marks::Marks;
+use crate::own::{OwnClients, Subject};
 use crate::plan::Plan;
 use crate::world::World;
-use quorate_base::Time;
+use quorate_base::{Span, Time};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -84,8 +86,28 @@ fn catch_messages() {
     });
 }
 
-/// Runs a plan.
+/// Runs a plan with the key-value store.
 pub fn run(plan: &Plan, how: &How) -> Outcome {
+    let (clients, nodes) = company(plan);
+    let ttl = Span::ms(plan.options.session_ms);
+    let value_bytes = plan.options.value_bytes as usize;
+    run_with(plan, how, StoreClients::new(clients, nodes, ttl, value_bytes))
+}
+
+/// Runs a plan with an embedder's own machine. What the plan's clients ask of the store they ask of
+/// the machine as well: reads for reads, writes for writes.
+pub fn run_own<S: Subject>(subject: S, plan: &Plan, how: &How) -> Outcome {
+    let (clients, nodes) = company(plan);
+    run_with(plan, how, OwnClients::new(subject, clients, nodes, plan.seed))
+}
+
+/// How many clients and nodes there are. There is one client more for each node: those that look
+/// whether all is well at the end.
+fn company(plan: &Plan) -> (usize, usize) {
+    (plan.options.clients as usize + plan.nodes(), plan.nodes())
+}
+
+fn run_with<C: Clients>(plan: &Plan, how: &How, clients: C) -> Outcome {
     catch_messages();
     PANIC.set(Some(String::new()));
     let log_lines = LogLines::new(how.lines > 0);
@@ -93,6 +115,7 @@ pub fn run(plan: &Plan, how: &How) -> Outcome {
         plan,
         how.lines,
         log_lines.clone(),
+        clients,
         #[cfg(mutants)]
         how.mutant,
     );

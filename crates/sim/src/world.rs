@@ -92,13 +92,13 @@ struct Last {
 }
 
 /// All there is.
-pub(crate) struct World {
+pub(crate) struct World<C: Clients> {
     plan: Plan,
     pub now: Time,
     queue: Queue<Event>,
-    nodes: Vec<Node>,
+    nodes: Vec<Node<C::Machine>>,
     network: Network,
-    clients: Clients,
+    clients: C,
     disk_rng: Rng,
     turn_rng: Rng,
     phase: Phase,
@@ -115,6 +115,10 @@ pub(crate) struct World {
     /// How many batches of each book were compared with the other logs.
     matched: Vec<usize>,
     last: Vec<Last>,
+    /// When a leader last handed over because its disk lagged.
+    handed_over: Time,
+    /// When the nodes were last asked to take a write each.
+    serve_began: Time,
     /// The connections of strangers, by step.
     floods: BTreeMap<usize, ConnId>,
     /// How long each node that is stopping will be away.
@@ -131,18 +135,19 @@ pub(crate) struct World {
     log_lines: LogLines,
 }
 
-impl World {
+impl<C: Clients> World<C> {
     pub fn new(
         plan: &Plan,
         keep: usize,
         log_lines: LogLines,
+        clients: C,
         #[cfg(mutants)] mutant: Option<quorate_node::Mutant>,
-    ) -> World {
+    ) -> World<C> {
         let options = &plan.options;
         let mut rng = Rng::new(plan.seed ^ 0x5151_5151);
         let network_rng = rng.fork();
         let (disk_rng, turn_rng) = (rng.fork(), rng.fork());
-        let nodes: Vec<Node> = (0..plan.nodes())
+        let nodes: Vec<Node<C::Machine>> = (0..plan.nodes())
             .map(|index| {
                 Node::new(
                     index,
@@ -154,13 +159,6 @@ impl World {
             })
             .collect();
         let count = nodes.len();
-        // One client more for each node: those that look whether all is well at the end.
-        let clients = Clients::new(
-            options.clients as usize + count,
-            count,
-            Span::ms(options.session_ms),
-            options.value_bytes as usize,
-        );
         let mut queue = Queue::new();
         for (index, (at, _)) in plan.steps.iter().enumerate() {
             queue.push(*at, Event::Step(index));
@@ -187,6 +185,8 @@ impl World {
             elections: vec![vec![(WriteId(0), None)]; count],
             matched: vec![0; count],
             last: vec![Last::default(); count],
+            handed_over: Time(0),
+            serve_began: Time(0),
             floods: BTreeMap::new(),
             stopping: vec![Span::ZERO; count],
             leaders: OneLeaderPerEpoch::default(),

@@ -3,10 +3,11 @@
 
 use super::{Event, World};
 use crate::checkers::Failure;
+use crate::clients::Clients;
 use crate::network::{Arrival, Dial, Process};
 use quorate_node::{ConnId, ConnectError};
 
-impl World {
+impl<C: Clients> World<C> {
     pub(super) fn deliver(&mut self, conn: ConnId) -> Result<(), Failure> {
         // A paused process reads nothing; its kernel keeps what comes.
         let owner = self.network.owner(conn);

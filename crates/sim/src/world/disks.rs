@@ -4,13 +4,14 @@
 use super::{Event, Last, Phase, World};
 use crate::book::Book;
 use crate::checkers::{Failure, Written, files_reopen};
+use crate::clients::Clients;
 use crate::network::{Host, Process};
 use quorate_base::Span;
 use quorate_log::{ColdRead, Job, read_cold};
 use quorate_node::ReadId;
 use quorate_raft::{RoleName, WriteId};
 
-impl World {
+impl<C: Clients> World<C> {
     pub(super) fn disk_time(&mut self, node: usize) -> Span {
         let options = &self.plan.options;
         let jitter = Span(self.disk_rng.below(options.disk_jitter_us + 1));
@@ -125,7 +126,8 @@ impl World {
             self.marks.hit("a crash lost records");
         }
         self.nodes[node].limit_room();
-        if let Err(why) = self.nodes[node].start(self.now) {
+        let machine = self.clients.machine(self.nodes[node].mutant());
+        if let Err(why) = self.nodes[node].start(self.now, machine) {
             if self.start_refused(node) {
                 return Ok(());
             }

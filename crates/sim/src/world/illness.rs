@@ -4,6 +4,7 @@
 
 use super::{Event, World};
 use crate::checkers::Failure;
+use crate::clients::Clients;
 use crate::network::Process;
 use crate::plan::Broken;
 use quorate_base::{Epoch, Offset, Span, Uuid};
@@ -20,7 +21,7 @@ pub(super) const START_AGAIN: Span = Span::ms(200);
 /// For how long a node is down whose disk was full.
 const FULL: Span = Span::ms(100);
 
-impl World {
+impl<C: Clients> World<C> {
     pub(super) fn voters(&self) -> usize {
         self.plan.options.voters as usize
     }
@@ -162,7 +163,8 @@ impl World {
     /// A node with damage in its log must not start.
     fn damaged(&mut self, node: usize) -> Result<(), Failure> {
         self.nodes[node].disk.heal();
-        match self.nodes[node].start(self.now) {
+        let machine = self.clients.machine(self.nodes[node].mutant());
+        match self.nodes[node].start(self.now, machine) {
             Err(why) => {
                 self.marks.hit("damage was found and kept its node out");
                 self.line(node, || why);

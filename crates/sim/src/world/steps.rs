@@ -2,14 +2,13 @@
 //! and takes it to its node.
 
 use super::{Event, HANDOVER, Phase, World};
-use crate::checkers::{AcknowledgedNeverLost, Failure};
-use crate::clients::{Action, Call, Then};
+use crate::checkers::Failure;
+use crate::clients::{Action, Call, Clients, ReplyOf, Then};
 use crate::plan::{Down, Step};
 use quorate_base::Offset;
-use quorate_machine::kv::Reply;
 use quorate_raft::RoleName;
 
-impl World {
+impl<C: Clients> World<C> {
     pub(super) fn step(&mut self, index: usize) -> Result<(), Failure> {
         let (_, step) = self.plan.steps[index].clone();
         let is_fault = !matches!(step, Step::Ask { .. });
@@ -172,7 +171,7 @@ impl World {
         &mut self,
         node: usize,
         id: quorate_node::ClientId,
-        reply: (Reply, Offset),
+        reply: (ReplyOf<C>, Offset),
     ) -> Result<(), Failure> {
         let op = self.clients.op_of(id);
         let then = self.clients.replied(self.now, id, Ok(reply), &mut self.marks)?;
@@ -186,14 +185,14 @@ impl World {
         op: Option<usize>,
         then: Then,
     ) -> Result<(), Failure> {
-        if let Some(op) = op.map(|op| self.clients.history[op].clone())
-            && op.ended.is_some()
+        if let Some(op) = op
+            && let Some(known) = self.clients.ended(op)
         {
             self.trace.mix(&[self.now.0, 5]);
             // The answering node's own turn may be what committed it, and is not looked at yet.
             self.look_at(node)?;
-            AcknowledgedNeverLost::answered(&op, self.committed.ledger.end())?;
-            self.line(node, || format!("client {} knows {op:?}", op.client));
+            self.clients.rests_on(op, self.committed.ledger.end())?;
+            self.line(node, || known);
         }
         self.then(then);
         Ok(())

@@ -4,6 +4,7 @@
 
 use super::{Event, Last, World};
 use crate::checkers::{Failure, Logs, Sight};
+use crate::clients::Clients;
 use crate::network::{Dial, Process};
 use crate::node::{Running, node_of};
 use quorate_base::{Offset, Span, Time};
@@ -12,7 +13,7 @@ use quorate_node::Out;
 use quorate_raft::RoleName;
 use tracing::Level;
 
-impl World {
+impl<C: Clients> World<C> {
     /// The process, unless it is gone or paused; then the event comes again when the pause ends.
     pub(super) fn process(
         &mut self,
@@ -30,7 +31,7 @@ impl World {
         Some(process.node)
     }
 
-    pub(super) fn running(&mut self, node: usize) -> Option<(&mut Running, Time)> {
+    pub(super) fn running(&mut self, node: usize) -> Option<(&mut Running<C::Machine>, Time)> {
         let now = self.now;
         let running = self.nodes[node].running.as_mut()?;
         let local = running.clock.local(now);
@@ -154,6 +155,7 @@ impl World {
     pub(super) fn note_log_lines(&mut self, node: usize) -> Result<(), Failure> {
         for (level, line) in self.log_lines.take() {
             if line.contains("it hands over") {
+                self.handed_over = self.now;
                 self.marks.hit("a leader handed over for its disk");
             }
             self.line(node, || format!("{level} {line}"));
