@@ -213,10 +213,13 @@ impl Quorum {
     }
 
     fn resigned(&mut self) -> Role {
-        let others = self.voters.keys().map(|key| key.id);
-        let unacked = others.filter(|id| Some(*id) != self.config.id).collect();
+        // It no longer knows who has how much. All are named all the same, since whoever is not waits
+        // longest of all, and the pre-vote tells who has too little [P24].
+        let others = self.voters.keys().filter(|key| Some(key.id) != self.config.id);
+        let successors: Vec<ReplicaKey> = others.collect();
+        let unacked = successors.iter().map(|key| key.id).collect();
         let election_at = self.random_election_at();
-        Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors: Vec::new() })
+        Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors })
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Resigned {
     pub(crate) unacked: Vec<ReplicaId>,
     /// Those of them whose process is known to be gone: the last try was refused [P54].
     pub(crate) gone: Vec<ReplicaId>,
-    /// The other voters, most caught up first; empty when restored.
+    /// The other voters, most caught up first; by id when restored.
     pub(crate) successors: Vec<ReplicaKey>,
 }
 
