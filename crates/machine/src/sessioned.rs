@@ -73,8 +73,8 @@ impl<M> Sessioned<M> {
 
     /// Breaks a rule: no answer is kept, so a repeated write is done again.
     #[cfg(mutants)]
-    pub fn forget_stamps(&mut self) {
-        self.forgets_stamps = true;
+    pub fn forgetting_stamps(self) -> Sessioned<M> {
+        Sessioned { forgets_stamps: true, ..self }
     }
 
     /// The wrapped machine.

@@ -289,7 +289,6 @@ impl Quorum {
         }
         // A round that was never opened proves nothing.
         let echo = fetch.round.filter(|round| *round <= leader.reads.round());
-        let echo = if mutant!(self, CountAnyRound) { Some(leader.reads.round()) } else { echo };
         progress.echo = progress.echo.max(echo.unwrap_or(0));
         let marks = leader.voters.iter().filter(|voter| voter.marked).count();
         if marks + 1 >= self.voters.majority() {

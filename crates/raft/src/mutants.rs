@@ -35,14 +35,12 @@ pub enum Mutant {
     AcceptStaleAnswers,
     /// A new leader takes over what it was told to be committed as a follower [P13].
     InheritHighWatermark,
-    /// Every fetch proves the newest read round, also one that was sent before [P46].
-    CountAnyRound,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 15] = [
+    pub const ALL: [Mutant; 14] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -57,7 +55,6 @@ impl Mutant {
         Mutant::VoteInMemory,
         Mutant::AcceptStaleAnswers,
         Mutant::InheritHighWatermark,
-        Mutant::CountAnyRound,
     ];
 }
 

@@ -89,7 +89,7 @@ pub(crate) type ReplyOf<C> = <<C as Clients>::Machine as Machine>::Reply;
 pub(crate) type Broken = Option<quorate_node::Mutant>;
 /// No rule is broken without `--cfg mutants`.
 #[cfg(not(mutants))]
-pub(crate) type Broken = ();
+pub(crate) type Broken = Option<std::convert::Infallible>;
 
 /// What a client asks of its node now.
 pub(crate) enum Action<Q> {
@@ -447,14 +447,12 @@ impl Clients for StoreClients {
     }
 
     fn machine(&self, mutant: Broken) -> Sessioned<Kv> {
-        #[cfg(mutants)]
-        if mutant == Some(quorate_node::Mutant::ForgetStamps) {
-            let mut machine = Sessioned::new(Kv::new());
-            machine.forget_stamps();
-            return machine;
+        let machine = Sessioned::new(Kv::new());
+        match mutant {
+            #[cfg(mutants)]
+            Some(quorate_node::Mutant::ForgetStamps) => machine.forgetting_stamps(),
+            Some(_) | None => machine,
         }
-        let _ = mutant;
-        Sessioned::new(Kv::new())
     }
 
     fn ended(&self, op: usize) -> Option<String> {

@@ -10,6 +10,7 @@
 mod book;
 mod checkers;
 mod clients;
+mod draw;
 mod history;
 pub mod linear;
 mod log_lines;

@@ -180,7 +180,7 @@ impl<M: Machine> Node<M> {
         #[cfg(mutants)]
         return self.config.mutant;
         #[cfg(not(mutants))]
-        ()
+        None
     }
 
     /// Starts the process on whatever the disk holds. An error is what the server would end with.
@@ -214,8 +214,8 @@ impl<M: Machine> Node<M> {
         self.config.request_timeout
     }
 
-    /// Begins queued disk work, if there is some and the disk is free. True if it did. Mostly all of
-    /// it; the disk's thread may also wake up before the last job was handed to it.
+    /// Begins queued disk work, if there is some and the disk is free. True if it did. Mostly all
+    /// of it; the disk's thread may also wake up before the last job was handed to it.
     pub fn begin_disk(&mut self) -> bool {
         let Some(running) = &mut self.running else { return false };
         if !running.working.is_empty() || running.queued.is_empty() {

@@ -153,7 +153,8 @@ impl Options {
             drift: pick(&[0, 20, 200, 400]),
             away: pick(&[0, 0, 1, 3]),
             heal_ms: pick(&[4_000, 6_000, 8_000]),
-            recover_ms: 12_000,
+            // An observer takes a random bootstrap server a second, and half of them may be away.
+            recover_ms: 30_000,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! An embedder's own machine in the world: what its clients may ask, and what must be true of the
 //! answers.
 //!
-//! The world's checkers (equal machines at equal offsets, nothing committed is lost, and all others)
-//! need nothing for this. What the answers mean only the embedder knows: [`Subject`] is a model of
-//! the machine, and what was seen must be linearizable by it.
+//! The world's checkers (equal machines at equal offsets, nothing committed is lost, and all
+//! others) need nothing for this. What the answers mean only the embedder knows: [`Subject`] is a
+//! model of the machine, and what was seen must be linearizable by it.
 
 use crate::book::Book;
 use crate::checkers::Failure;
@@ -33,8 +33,8 @@ pub trait Subject: Model<Call = SaidOf<Self>> {
     /// The machine.
     type Machine: Machine<Query: Clone + Debug, Reply: Clone + Debug>;
 
-    /// An empty machine, as each process starts with; within [`quorate_machine::Sessioned`], because
-    /// followers pass writes on to the leader under a session.
+    /// An empty machine, as each process starts with; within [`quorate_machine::Sessioned`],
+    /// because followers pass writes on to the leader under a session.
     fn machine(&self) -> Self::Machine;
     /// Something that a client may want written. Writes that differ tell more.
     fn write(&self, rng: &mut Rng) -> Bytes;

@@ -4,6 +4,7 @@
 //! Nothing in a plan depends on how the run goes: a step that finds its node down is a step without
 //! effect. So any subset of the lines is a plan too, which is what makes shrinking possible.
 
+use crate::draw::{faults, workload};
 use crate::options::Options;
 use quorate_base::{Rng, Span, Time};
 use std::fmt;
@@ -159,7 +160,7 @@ pub enum Broken {
 }
 
 impl Broken {
-    const NAMES: [(Broken, &'static str); 4] = [
+    pub(crate) const NAMES: [(Broken, &'static str); 4] = [
         (Broken::Write, "write"),
         (Broken::Sync, "sync"),
         (Broken::SyncDir, "sync-dir"),
@@ -313,134 +314,6 @@ impl Step {
             Step::Reset { a, b } => vec![*a, *b],
         }
     }
-}
-
-// ---- From a seed.
-
-fn span(rng: &mut Rng, least_ms: u64, most_ms: u64) -> Span {
-    Span(least_ms * 1_000 + rng.below((most_ms - least_ms) * 1_000))
-}
-
-/// Faults until `heal_ms`: each kind is on or off, and rare or frequent, for the whole run; and some
-/// runs have few kinds.
-fn faults(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
-    let nodes = options.voters + options.observers;
-    let until = Time(options.heal_ms * 1_000);
-    let on = [2, 4, 6][rng.below(3) as usize];
-    let mut steps = Vec::new();
-    for kind in 0..KINDS {
-        let mut rng = rng.fork();
-        let every = [200, 400, 1_000, 2_500, 6_000][rng.below(5) as usize];
-        if rng.below(8) >= on {
-            continue;
-        }
-        let mut at = Time(0) + span(&mut rng, 1, 2 * every);
-        while at < until {
-            fault(kind, nodes, at, &mut rng, &mut steps);
-            at += span(&mut rng, 1, 2 * every);
-        }
-    }
-    steps
-}
-
-/// How many kinds of faults there are.
-const KINDS: u32 = 17;
-
-fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, Step)>) {
-    let node = 1 + rng.below(nodes) as u32;
-    let lasts = match rng.below(3) {
-        0 => span(rng, 1, 50),
-        1 => span(rng, 50, 600),
-        _ => span(rng, 300, 2_500),
-    };
-    let step = match kind {
-        0 => Step::Crash { node, how: Down::Power, lasts },
-        1 => Step::Crash { node, how: Down::Kill, lasts },
-        2 => Step::Crash { node, how: Down::Stop, lasts },
-        3 => Step::Pause { node, lasts },
-        4 => Step::Slow { node, by: span(rng, 5, 300), lasts },
-        5 | 6 => {
-            // One node alone, or any two parts.
-            let (mut from, mut to, alone) = (Vec::new(), Vec::new(), rng.one_in(2));
-            for id in 1..=nodes as u32 {
-                let here = if alone { id == node } else { rng.one_in(2) };
-                if here { from.push(id) } else { to.push(id) }
-            }
-            Step::Cut { from, to, both: kind == 5, lasts }
-        }
-        7 => {
-            let other = 1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32;
-            Step::Reset { a: node, b: other }
-        }
-        8 => Step::Resign { node },
-        9 => {
-            let room = [0, 100, 1_000, 5_000][rng.below(4) as usize];
-            Step::Fill { node, room, lasts }
-        }
-        10 => {
-            let what = Broken::NAMES[rng.below(4) as usize].0;
-            Step::Fail { node, what, lasts }
-        }
-        // A disk that does nothing at all for a while.
-        11 => Step::Slow { node, by: lasts, lasts },
-        12 => Step::Wipe { node, lasts },
-        // Each costs a node for the rest of the run.
-        13 if !rng.one_in(3) => return,
-        13 => Step::Rot { node, at: rng.below(1 << 32) },
-        14 => {
-            let most = [20, 1_000, 100_000][rng.below(3) as usize];
-            Step::Clock { node, by: span(rng, 1, most), back: rng.one_in(2) }
-        }
-        15 => Step::Flood { node, lasts },
-        // A storm of restarts: of one node, or of all.
-        _ => {
-            let (one, mut at) = (rng.one_in(2), at);
-            for _ in 0..3 + rng.below(12) {
-                let node = if one { node } else { 1 + rng.below(nodes) as u32 };
-                let how = if rng.one_in(2) { Down::Power } else { Down::Kill };
-                steps.push((at, Step::Crash { node, how, lasts: span(rng, 1, 60) }));
-                at += span(rng, 1, 150);
-            }
-            return;
-        }
-    };
-    steps.push((at, step));
-}
-
-/// What clients ask, until the faults end.
-fn workload(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
-    let until = Time(options.heal_ms * 1_000);
-    let nodes = options.voters + options.observers;
-    let keys = [1, 3, 8][rng.below(3) as usize];
-    let stamped = [0, 1, 2][rng.below(3) as usize];
-    let every_ms = [8, 30, 80][rng.below(3) as usize] * options.clients;
-    let mut steps = Vec::new();
-    for client in 1..=options.clients as u32 {
-        let mut rng = rng.fork();
-        let mut at = Time(0) + span(&mut rng, 1, 2 * every_ms);
-        while at < until {
-            let key = rng.below(keys) as u32;
-            let when = match rng.below(8) {
-                0 => When::Absent,
-                1 => When::Present,
-                2 | 3 => When::Seen,
-                _ => When::Always,
-            };
-            let stamped = rng.below(2) < stamped;
-            let ask = match rng.below(10) {
-                0..4 => Ask::Put { key, when, stamped },
-                4 => Ask::Delete { key, when, stamped },
-                5 => Ask::Peek { key },
-                _ => Ask::Get { key },
-            };
-            let node = 1 + rng.below(nodes) as u32;
-            let longest = [100, 1_000, 4_000][rng.below(3) as usize];
-            let patience = span(&mut rng, 20, longest);
-            steps.push((at, Step::Ask { client, ask, node, patience }));
-            at += span(&mut rng, 1, 2 * every_ms);
-        }
-    }
-    steps
 }
 
 // ---- The text.

@@ -74,7 +74,8 @@ impl<C: Clients> World<C> {
         Ok(())
     }
 
-    /// Whether an error of this node's disk is the plan's doing. If it is, the start is tried again.
+    /// Whether an error of this node's disk is the plan's doing. If it is, the start is tried
+    /// again.
     pub(super) fn start_refused(&mut self, node: usize) -> bool {
         let expected =
             self.nodes[node].broken.take().is_some() || !self.nodes[node].full.is_empty();
