@@ -213,8 +213,8 @@ impl Quorum {
     }
 
     fn resigned(&mut self) -> Role {
-        // It no longer knows who has how much. All are named all the same, since whoever is not waits
-        // longest of all, and the pre-vote tells who has too little [P24].
+        // It no longer knows who has how much. All are named all the same, since whoever is not
+        // waits longest of all, and the pre-vote tells who has too little [P24].
         let others = self.voters.keys().filter(|key| Some(key.id) != self.config.id);
         let successors: Vec<ReplicaKey> = others.collect();
         let unacked = successors.iter().map(|key| key.id).collect();
