@@ -128,9 +128,12 @@ impl<M: Machine> Replica<M> {
                 Some(Settled::Answer(Answer::Opened(id))) => {
                     self.forwarder.opened(self.now, Some(id))
                 }
-                Some(Settled::Answer(Answer::Session(SessionRefusal::Unsupported))) => {
-                    self.forwarder.unsupported()
-                }
+                // A machine that is not wrapped in sessions does not know what it was asked.
+                Some(Settled::Answer(
+                    Answer::Session(SessionRefusal::Unsupported)
+                    | Answer::Done(_)
+                    | Answer::Refused(_),
+                )) => self.forwarder.unsupported(),
                 Some(Settled::Answer(_) | Settled::ReadAt(_) | Settled::Failed(_)) | None => {
                     self.forwarder.opened(self.now, None);
                     self.forwarder.rest_until = self.now + self.settings.retry_backoff;

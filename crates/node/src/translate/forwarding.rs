@@ -209,9 +209,11 @@ fn settled(result: wire::ForwardResult, asked: OperationKind) -> Option<Settled>
     let offset = || u64::try_from(result.offset).ok().map(Offset);
     Some(match (result.error_code, asked) {
         (ErrorCode::None, OperationKind::ReadOffset) => Settled::ReadAt(offset()?),
-        (ErrorCode::None, OperationKind::OpenSession) => {
-            Settled::Answer(Answer::Opened(SessionId(offset()?)))
-        }
+        // A machine without sessions may answer anything, but no id.
+        (ErrorCode::None, OperationKind::OpenSession) => match offset() {
+            Some(id) => Settled::Answer(Answer::Opened(SessionId(id))),
+            None => Settled::Answer(Answer::Done(result.body)),
+        },
         (
             ErrorCode::None,
             OperationKind::Write | OperationKind::RenewSession | OperationKind::CloseSession,
@@ -294,6 +296,7 @@ mod tests {
         check(Settled::Answer(Answer::Done(body.clone())), OperationKind::Write);
         check(Settled::Answer(Answer::Refused(body)), OperationKind::Write);
         check(Settled::Answer(Answer::Opened(SessionId(Offset(9)))), OperationKind::OpenSession);
+        check(Settled::Answer(Answer::Done(Bytes::new())), OperationKind::OpenSession);
         for failure in [Failure::NotLeader, Failure::NotInTime, Failure::Unknown] {
             check(Settled::Failed(failure), OperationKind::Write);
         }
