@@ -222,7 +222,7 @@ pub(crate) fn response(
                 vote_granted: answer.granted,
                 ..wire::VoteResponsePartition::default()
             };
-            quorum_response::<_, wire::VoteResponse>(asked, partition, &answer.view, names)
+            quorum_response(asked, partition, &answer.view, names)
         }
         raft::Response::BeginQuorumEpoch(view) => {
             let partition = wire::BeginQuorumEpochResponsePartition {
@@ -232,7 +232,7 @@ pub(crate) fn response(
                 leader_epoch: view.epoch.0 as i32,
                 ..wire::BeginQuorumEpochResponsePartition::default()
             };
-            quorum_response::<_, wire::BeginQuorumEpochResponse>(asked, partition, &view, names)
+            quorum_response(asked, partition, &view, names)
         }
         raft::Response::EndQuorumEpoch(view) => {
             let partition = wire::EndQuorumEpochResponsePartition {
@@ -242,20 +242,20 @@ pub(crate) fn response(
                 leader_epoch: view.epoch.0 as i32,
                 ..wire::EndQuorumEpochResponsePartition::default()
             };
-            quorum_response::<_, wire::EndQuorumEpochResponse>(asked, partition, &view, names)
+            quorum_response(asked, partition, &view, names)
         }
         raft::Response::Fetch(answer) => fetch_response(asked, answer, records, names),
     }
 }
 
-fn quorum_response<P, R>(
+fn quorum_response<P>(
     asked: Asked,
     partition: P,
     view: &LeaderView,
     names: &Names,
 ) -> Result<Frame, Error>
 where
-    R: wire::Message + From<wire::QuorumResponse<P>>,
+    wire::QuorumResponse<P>: wire::Message,
 {
     let node_endpoints = match (view.leader, view.endpoints.first(), asked.version) {
         (Some(leader), Some(at), 1..) => vec![wire::NodeEndpoint {
@@ -277,7 +277,7 @@ where
         node_endpoints,
         tags: Default::default(),
     };
-    encode_response(R::from(response), asked.version, asked.correlation)
+    encode_response(response, asked.version, asked.correlation)
 }
 
 fn fetch_response(

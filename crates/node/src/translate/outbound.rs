@@ -210,8 +210,7 @@ pub(crate) fn answer(
     match question {
         raft::Request::Vote(_) => {
             let answer: wire::VoteResponse = decode(response, version)?;
-            let (partition, nodes) =
-                only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let (partition, nodes) = only(answer)?;
             let view = view(
                 partition.error_code,
                 partition.leader_id,
@@ -226,8 +225,7 @@ pub(crate) fn answer(
         }
         raft::Request::BeginQuorumEpoch(_) => {
             let answer: wire::BeginQuorumEpochResponse = decode(response, version)?;
-            let (partition, nodes) =
-                only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let (partition, nodes) = only(answer)?;
             let view = view(
                 partition.error_code,
                 partition.leader_id,
@@ -239,8 +237,7 @@ pub(crate) fn answer(
         }
         raft::Request::EndQuorumEpoch(_) => {
             let answer: wire::EndQuorumEpochResponse = decode(response, version)?;
-            let (partition, nodes) =
-                only(answer, |answer| (answer.error_code, answer.topics, answer.node_endpoints))?;
+            let (partition, nodes) = only(answer)?;
             let view = view(
                 partition.error_code,
                 partition.leader_id,
@@ -258,14 +255,11 @@ fn decode<M: wire::Message>(response: ResponseFrame, version: i16) -> Result<M, 
     response.decode(version).map_err(|error| error.to_string())
 }
 
-fn only<R, P>(
-    response: R,
-    parts: impl FnOnce(R) -> (ErrorCode, Vec<wire::Topic<P>>, Vec<wire::NodeEndpoint>),
-) -> Result<(P, Vec<wire::NodeEndpoint>), String> {
-    let (code, topics, nodes) = parts(response);
-    top_level(code)?;
-    let partition = topics.into_iter().flat_map(|topic| topic.partitions).next();
-    Ok((partition.ok_or("the answer speaks of no partition")?, nodes))
+/// The one partition that an answer speaks of, and the endpoints beside it.
+fn only<P>(answer: wire::QuorumResponse<P>) -> Result<(P, Vec<wire::NodeEndpoint>), String> {
+    top_level(answer.error_code)?;
+    let partition = answer.topics.into_iter().flat_map(|topic| topic.partitions).next();
+    Ok((partition.ok_or("the answer speaks of no partition")?, answer.node_endpoints))
 }
 
 fn top_level(code: ErrorCode) -> Result<(), String> {
