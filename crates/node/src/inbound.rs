@@ -4,6 +4,7 @@
 //! with too much unanswered is paused, never dropped.
 
 use crate::out::{ConnId, Out};
+use quorate_machine::Machine;
 use quorate_wire::Frame;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +36,7 @@ impl Accepted {
         self.slots.len() >= UNANSWERED_MAX || self.bytes >= UNANSWERED_BYTES_MAX
     }
 
-    fn resume_if_room<R>(&mut self, conn: ConnId, out: &mut Vec<Out<R>>) {
+    fn resume_if_room<M: Machine>(&mut self, conn: ConnId, out: &mut Vec<Out<M>>) {
         let room = self.slots.len() < UNANSWERED_MAX / 2 && self.bytes < UNANSWERED_BYTES_MAX / 2;
         if self.paused && room {
             self.paused = false;
@@ -60,7 +61,12 @@ pub(crate) struct Inbound {
 
 impl Inbound {
     /// A request of so many bytes arrived: its place, and perhaps a pause.
-    pub fn admit<R>(&mut self, conn: ConnId, bytes: usize, out: &mut Vec<Out<R>>) -> Place {
+    pub fn admit<M: Machine>(
+        &mut self,
+        conn: ConnId,
+        bytes: usize,
+        out: &mut Vec<Out<M>>,
+    ) -> Place {
         let accepted = self.conns.entry(conn).or_default();
         let place = Place { conn, number: accepted.first + accepted.slots.len() as u64 };
         accepted.slots.push_back(Slot { bytes, answer: None });
@@ -78,7 +84,7 @@ impl Inbound {
     }
 
     /// The answer to a request is ready; it leaves once all before it have left.
-    pub fn answer<R>(&mut self, place: Place, frame: Frame, out: &mut Vec<Out<R>>) {
+    pub fn answer<M: Machine>(&mut self, place: Place, frame: Frame, out: &mut Vec<Out<M>>) {
         // The connection may have gone since; then nobody waits.
         let Some(accepted) = self.conns.get_mut(&place.conn) else { return };
         let index = (place.number - accepted.first) as usize;
@@ -118,12 +124,13 @@ impl Inbound {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use quorate_machine::Kv;
 
     fn frame(text: &'static str) -> Frame {
         Frame { parts: vec![Bytes::from_static(text.as_bytes())] }
     }
 
-    fn sent(out: &mut Vec<Out<()>>) -> Vec<Bytes> {
+    fn sent(out: &mut Vec<Out<Kv>>) -> Vec<Bytes> {
         out.drain(..)
             .filter_map(|out| {
                 if let Out::Frame { frame, .. } = out { Some(frame.parts[0].clone()) } else { None }
@@ -144,10 +151,10 @@ mod tests {
 
     #[test]
     fn too_much_unanswered_pauses_and_half_of_it_resumes() {
-        let (mut inbound, mut out) = (Inbound::default(), Vec::<Out<()>>::new());
+        let (mut inbound, mut out) = (Inbound::default(), Vec::<Out<Kv>>::new());
         let places: Vec<Place> =
             (0..UNANSWERED_MAX).map(|_| inbound.admit(ConnId(1), 10, &mut out)).collect();
-        assert!(matches!(out[..], [Out::Pause { .. }]), "{out:?}");
+        assert!(matches!(out[..], [Out::Pause { .. }]));
         out.clear();
         for place in places {
             inbound.answer(place, frame("a"), &mut out);
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn all_connections_together_are_bounded_too() {
-        let (mut inbound, mut out) = (Inbound::default(), Vec::<Out<()>>::new());
+        let (mut inbound, mut out) = (Inbound::default(), Vec::<Out<Kv>>::new());
         let each = UNANSWERED_BYTES_MAX / 2 - 1;
         let places: Vec<Place> =
             (0..20).map(|conn| inbound.admit(ConnId(conn), each, &mut out)).collect();

@@ -9,6 +9,7 @@ use crate::config::HostPort;
 use crate::out::{ConnId, ConnectError, LinkId, Out};
 use bytes::Bytes;
 use quorate_base::{ReplicaId, Span, Time};
+use quorate_machine::Machine;
 use quorate_raft::{Call, Loss};
 use quorate_wire::ApiKey;
 use quorate_wire::message::ForwardRequest;
@@ -106,7 +107,7 @@ struct Link {
 }
 
 impl Link {
-    fn dial<R>(&mut self, id: LinkId, out: &mut Vec<Out<R>>) {
+    fn dial<M: Machine>(&mut self, id: LinkId, out: &mut Vec<Out<M>>) {
         self.state = State::Connecting(self.at.clone());
         out.push(Out::Connect { link: id, to: self.at.clone() });
     }
@@ -138,7 +139,7 @@ impl Links {
 
     /// Asks a peer; connects first where that is needed.
     #[expect(clippy::too_many_arguments, reason = "each is one fact about one question")]
-    pub fn ask<R>(
+    pub fn ask<M: Machine>(
         &mut self,
         now: Time,
         peer: Peer,
@@ -147,7 +148,7 @@ impl Links {
         question: Question,
         encode: &impl Encode,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         let id = self.link(peer, class, at);
         if self.links[id.0 as usize].at != *at {
@@ -193,14 +194,14 @@ impl Links {
     }
 
     /// A connection that was asked for was made, or not.
-    pub fn connected<R>(
+    pub fn connected<M: Machine>(
         &mut self,
         now: Time,
         id: LinkId,
         result: Result<ConnId, ConnectError>,
         encode: &impl Encode,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         let due = now + self.request_timeout;
         let link = &mut self.links[id.0 as usize];
@@ -252,13 +253,13 @@ impl Links {
     }
 
     /// An answer arrived. `Err` says why the connection had to be closed instead.
-    pub fn answered<R>(
+    pub fn answered<M: Machine>(
         &mut self,
         conn: ConnId,
         correlation: i32,
         frame: Bytes,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         let Some(&id) = self.by_conn.get(&conn) else { return };
         let link = &mut self.links[id.0 as usize];
@@ -274,14 +275,14 @@ impl Links {
     }
 
     /// The peer told what it speaks: send what waited.
-    pub fn greeted<R>(
+    pub fn greeted<M: Machine>(
         &mut self,
         now: Time,
         id: LinkId,
         speaks: Speaks,
         encode: &impl Encode,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         let link = &mut self.links[id.0 as usize];
         let State::Greeting(conn) = link.state else { return };
@@ -293,7 +294,12 @@ impl Links {
     }
 
     /// The connection was closed or reset by the other side.
-    pub fn closed<R>(&mut self, conn: ConnId, news: &mut Vec<News>, out: &mut Vec<Out<R>>) {
+    pub fn closed<M: Machine>(
+        &mut self,
+        conn: ConnId,
+        news: &mut Vec<News>,
+        out: &mut Vec<Out<M>>,
+    ) {
         let Some(id) = self.by_conn.remove(&conn) else { return };
         let link = &mut self.links[id.0 as usize];
         link.state = State::Idle;
@@ -310,12 +316,12 @@ impl Links {
     }
 
     /// Closes a connection whose bytes made no sense.
-    pub fn broken<R>(
+    pub fn broken<M: Machine>(
         &mut self,
         conn: ConnId,
         why: &str,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         if let Some(&id) = self.by_conn.get(&conn) {
             self.disconnect(id, Loss::Closed, why, news, out);
@@ -323,23 +329,23 @@ impl Links {
     }
 
     /// Closes the connection of an answer that made no sense.
-    pub fn reject<R>(
+    pub fn reject<M: Machine>(
         &mut self,
         id: LinkId,
         why: &str,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         self.disconnect(id, Loss::Closed, why, news, out);
     }
 
-    fn disconnect<R>(
+    fn disconnect<M: Machine>(
         &mut self,
         id: LinkId,
         how: Loss,
         why: &str,
         news: &mut Vec<News>,
-        out: &mut Vec<Out<R>>,
+        out: &mut Vec<Out<M>>,
     ) {
         let link = &mut self.links[id.0 as usize];
         let conn = match &link.state {
@@ -367,7 +373,7 @@ impl Links {
     }
 
     /// Gives up on questions that ran out of time, and on the connections they were sent on.
-    pub fn expire<R>(&mut self, now: Time, news: &mut Vec<News>, out: &mut Vec<Out<R>>) {
+    pub fn expire<M: Machine>(&mut self, now: Time, news: &mut Vec<News>, out: &mut Vec<Out<M>>) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             if link.asked.front().is_some_and(|asked| asked.due <= now) {

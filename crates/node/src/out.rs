@@ -6,7 +6,7 @@ use crate::config::HostPort;
 use crate::handle::Error;
 use quorate_base::Offset;
 use quorate_log::{ColdRead, Job};
-use quorate_machine::Answer;
+use quorate_machine::{Answer, Machine};
 use quorate_raft::WriteId;
 use quorate_wire::Frame;
 
@@ -35,9 +35,8 @@ pub enum ConnectError {
     Unreachable,
 }
 
-/// Something the driver must do. `R` is the machine's reply to a query.
-#[derive(Debug)]
-pub enum Out<R> {
+/// Something the driver must do.
+pub enum Out<M: Machine> {
     /// Send these bytes. The order of frames on one connection is the order here.
     Frame {
         /// Where.
@@ -95,7 +94,7 @@ pub enum Out<R> {
         /// Whose.
         client: ClientId,
         /// With what.
-        reply: Result<(R, Offset), Error>,
+        reply: Result<(M::Reply, Offset), Error>,
     },
     /// The node cannot go on.
     Fatal {

@@ -124,7 +124,7 @@ pub struct Replica<M: Machine> {
     swept: Time,
     once: Once,
     stopping: bool,
-    out: Vec<Out<M::Reply>>,
+    out: Vec<Out<M>>,
 }
 
 impl<M: Machine> Replica<M> {
@@ -175,7 +175,7 @@ impl<M: Machine> Replica<M> {
     }
 
     /// What has to be done, in order. To be taken after every call.
-    pub fn take_out(&mut self, into: &mut Vec<Out<M::Reply>>) {
+    pub fn take_out(&mut self, into: &mut Vec<Out<M>>) {
         into.append(&mut self.out);
     }
 
@@ -399,7 +399,7 @@ impl<M: Machine> Replica<M> {
         self.stopping
     }
 
-    pub(crate) fn push(&mut self, out: Out<M::Reply>) {
+    pub(crate) fn push(&mut self, out: Out<M>) {
         self.out.push(out);
     }
 

@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, out: Out<<Machine as quorate_machine::Machine>::Reply>) {
+    fn carry_out(&mut self, out: Out<Machine>) {
         match out {
             Out::Frame { conn, frame } if self.links.contains(&conn) => {
                 let request = RequestFrame::parse(frame.into_payload());

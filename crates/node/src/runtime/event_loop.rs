@@ -288,7 +288,7 @@ impl<M: Machine> Node<M> {
     }
 
     /// Frames first, so that followers copy while the disk works (docs/decisions/0004).
-    fn carry_out(&mut self, out: &mut Vec<Out<M::Reply>>) -> Result<(), Fatal> {
+    fn carry_out(&mut self, out: &mut Vec<Out<M>>) -> Result<(), Fatal> {
         let mut jobs = Vec::new();
         for out in out.drain(..) {
             match out {
