@@ -36,6 +36,19 @@ impl Mutant {
         core.chain(log).chain(own).collect()
     }
 
+    /// Its name without the layer, as `sim --mutant` takes it.
+    pub fn name(self) -> String {
+        match self {
+            Mutant::Core(mutant) => format!("{mutant:?}"),
+            Mutant::Log(mutant) => format!("{mutant:?}"),
+            Mutant::ForgetStamps
+            | Mutant::ApplyHalfBatch
+            | Mutant::AnswerUncommitted
+            | Mutant::KeepTail
+            | Mutant::AnswerRefusalsAtOnce => format!("{self:?}"),
+        }
+    }
+
     /// The protocol's, if it is one.
     pub(crate) fn core(self) -> Option<quorate_raft::Mutant> {
         match self {

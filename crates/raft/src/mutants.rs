@@ -35,12 +35,14 @@ pub enum Mutant {
     AcceptStaleAnswers,
     /// A new leader takes over what it was told to be committed as a follower [P13].
     InheritHighWatermark,
+    /// Every fetch proves the newest read round, also one that was sent before the read came [P46].
+    CountAnyRound,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 14] = [
+    pub const ALL: [Mutant; 15] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -55,6 +57,7 @@ impl Mutant {
         Mutant::VoteInMemory,
         Mutant::AcceptStaleAnswers,
         Mutant::InheritHighWatermark,
+        Mutant::CountAnyRound,
     ];
 }
 

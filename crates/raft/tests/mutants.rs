@@ -1,5 +1,5 @@
 //! The test of the tests: each rule breaker of the core is caught by some script and by some random
-//! walk.
+//! walk, but for those that walks are too short for.
 //!
 //! Only built with `RUSTFLAGS='--cfg mutants'` (and a target directory of its own). Prints who
 //! caught whom.
@@ -19,6 +19,9 @@ use std::path::Path;
 
 /// How many walks may look for a mutant.
 const WALKS: u64 = 500;
+
+/// Not for walks: the simulator has plans that aim at it (`deaf_leader` in its `tests/mutants.rs`).
+const NO_WALK: [Mutant; 1] = [Mutant::CountAnyRound];
 
 #[test]
 fn every_mutant_is_caught_by_a_script_and_by_a_walk() {
@@ -52,6 +55,9 @@ fn every_mutant_is_caught_by_a_script_and_by_a_walk() {
     }
     for (mutant, by_script, by_walk) in lines {
         assert!(!by_script.is_empty(), "{mutant:?} goes unnoticed by all scripts");
-        assert!(by_walk.is_some(), "{mutant:?} goes unnoticed by {WALKS} walks");
+        assert!(
+            by_walk.is_some() || NO_WALK.contains(&mutant),
+            "{mutant:?} goes unnoticed by {WALKS} walks"
+        );
     }
 }

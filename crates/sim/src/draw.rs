@@ -4,7 +4,7 @@
 //! does not forgive at its time is left out there.
 
 use crate::options::Options;
-use crate::plan::{Ask, Broken, Down, Step, When};
+use crate::plan::{Ask, Broken, Down, Garble, Step, When};
 use quorate_base::{Rng, Span, Time};
 
 fn span(rng: &mut Rng, least_ms: u64, most_ms: u64) -> Span {
@@ -40,7 +40,7 @@ pub(crate) fn faults(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
 }
 
 /// How many kinds of faults there are.
-const KINDS: u32 = 17;
+const KINDS: u32 = 21;
 /// The one that cuts the network both ways.
 const CUT: u32 = 5;
 
@@ -58,18 +58,10 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         3 => Step::Pause { node, lasts },
         4 => Step::Slow { node, by: span(rng, 5, 300), lasts },
         CUT | 6 => {
-            // One node alone, or any two parts.
-            let (mut from, mut to, alone) = (Vec::new(), Vec::new(), rng.one_in(2));
-            for id in 1..=nodes as u32 {
-                let here = if alone { id == node } else { rng.one_in(2) };
-                if here { from.push(id) } else { to.push(id) }
-            }
+            let (from, to) = parts(node, nodes, rng);
             Step::Cut { from, to, both: kind == CUT, lasts }
         }
-        7 => {
-            let other = 1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32;
-            Step::Reset { a: node, b: other }
-        }
+        7 => Step::Reset { a: node, b: other(node, nodes, rng) },
         8 => Step::Resign { node },
         9 => {
             let room = [0, 100, 1_000, 5_000][rng.below(4) as usize];
@@ -90,6 +82,19 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
             Step::Clock { node, by: span(rng, 1, most), back: rng.one_in(2) }
         }
         15 => Step::Flood { node, lasts },
+        17 | 18 => {
+            let (from, to) = parts(node, nodes, rng);
+            let how = if kind == 17 { Garble::Lose } else { Garble::Double };
+            Step::Garble { from, to, how, one_in: [1, 4, 20][rng.below(3) as usize], lasts }
+        }
+        19 => {
+            let mut row: Vec<u32> = (1..=nodes as u32).collect();
+            for at in (1..row.len()).rev() {
+                row.swap(at, rng.below(at as u64 + 1) as usize);
+            }
+            Step::Chain { nodes: row, lasts }
+        }
+        20 => Step::Silence { a: node, b: other(node, nodes, rng) },
         // A storm of restarts: of one node, or of all.
         _ => {
             let (one, mut at) = (rng.one_in(2), at);
@@ -103,6 +108,18 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         }
     };
     steps.push((at, step));
+}
+
+/// One node alone and the others, in either order, or any two parts.
+fn parts(node: u32, nodes: u64, rng: &mut Rng) -> (Vec<u32>, Vec<u32>) {
+    let (alone, first) = (rng.one_in(2), rng.one_in(2));
+    let here = |id: &u32| if alone { (*id == node) == first } else { rng.one_in(2) };
+    (1..=nodes as u32).partition(here)
+}
+
+/// Another node than this one, if there is one.
+fn other(node: u32, nodes: u64, rng: &mut Rng) -> u32 {
+    1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32
 }
 
 /// What clients ask, until the faults end.

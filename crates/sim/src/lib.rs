@@ -31,6 +31,6 @@ pub use checkers::Failure;
 pub use marks::Marks;
 pub use options::Options;
 pub use own::{Said, SaidOf, Subject};
-pub use plan::{Ask, BadPlan, Broken, Down, Plan, Step, When, parse_seed};
+pub use plan::{Ask, BadPlan, Broken, Down, Garble, Plan, Step, When, parse_seed};
 pub use run::{How, Outcome, run, run_own};
 pub use shrink::shrink;

@@ -41,6 +41,41 @@ struct Arguments {
     /// Go on after a failure.
     #[arg(long)]
     keep_going: bool,
+    /// Let the replicas break this rule; one that the test of the tests prints.
+    #[cfg(mutants)]
+    #[arg(long, value_name = "RULE", value_parser = parse_mutant)]
+    mutant: Option<quorate_node::Mutant>,
+}
+
+impl Arguments {
+    fn how(&self) -> How {
+        How {
+            lines: self.trace.unwrap_or(0),
+            until: self.until.unwrap_or(Time::NEVER),
+            #[cfg(mutants)]
+            mutant: self.mutant,
+        }
+    }
+
+    /// The line that runs this seed or plan again, in a build like this one.
+    fn again(&self, what: &str) -> String {
+        let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+        let line = format!("cargo run{profile} -p quorate-sim -- {what} --trace tail=200");
+        #[cfg(mutants)]
+        let line = match self.mutant {
+            None => format!("RUSTFLAGS='--cfg mutants' {line}"),
+            Some(mutant) => {
+                format!("RUSTFLAGS='--cfg mutants' {line} --mutant {}", mutant.name())
+            }
+        };
+        line
+    }
+}
+
+#[cfg(mutants)]
+fn parse_mutant(text: &str) -> Result<quorate_node::Mutant, String> {
+    let mut all = quorate_node::Mutant::all().into_iter();
+    all.find(|mutant| mutant.name() == text).ok_or_else(|| "is no rule that is broken".to_owned())
 }
 
 fn parse_lines(text: &str) -> Result<usize, String> {
@@ -110,8 +145,7 @@ fn plans(arguments: &Arguments) -> Result<Vec<Source>, String> {
 fn sweep(arguments: &Arguments, plans: &[Source]) -> ExitCode {
     let bar = progress(plans.len() as u64);
     let (mut all, mut seconds, mut events, mut failed) = (Marks::default(), 0.0, 0, 0);
-    let until = arguments.until.unwrap_or(Time::NEVER);
-    let how = How { lines: arguments.trace.unwrap_or(0), ..How::until(until) };
+    let how = arguments.how();
     for source in plans {
         bar.set_message(source.name());
         let outcome = run(&source.plan(), &how);
@@ -167,7 +201,7 @@ fn report(arguments: &Arguments, source: &Source, outcome: &Outcome, how: &How) 
         outcome.events
     );
     eprintln!("        {}", failure.what);
-    eprintln!("replay  cargo run -p quorate-sim -- {} --trace tail=200", source.name());
+    eprintln!("replay  {}", arguments.again(&source.name()));
     let plan = source.plan();
     let small = match arguments.shrink {
         0 => plan.clone(),

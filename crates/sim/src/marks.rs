@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 34] = [
+pub const ALL: [&str; 38] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -26,7 +26,11 @@ pub const ALL: [&str; 34] = [
     "voters stayed away after the faults",
     "a segment was closed",
     "the network was cut",
+    "nodes saw only their neighbours",
     "connections were reset",
+    "connections fell silent",
+    "a frame was lost",
+    "a frame arrived twice",
     "a connection was refused",
     "records were read from the disk",
     "a write was acknowledged",

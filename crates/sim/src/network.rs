@@ -6,6 +6,7 @@
 //! of what the frames say.
 
 use crate::options::Options;
+use crate::plan::Garble;
 use crate::queue::Queue;
 use crate::world::Event;
 use bytes::Bytes;
@@ -54,6 +55,8 @@ struct End {
     paused: bool,
     /// Something was sent here while the machine was without power.
     unanswered: bool,
+    /// What is sent here vanishes, and nobody is told.
+    silent: bool,
 }
 
 /// What a delivery brought.
@@ -86,10 +89,16 @@ pub(crate) struct Network {
     next: u64,
     /// How many cuts there are from one node to another.
     cuts: BTreeMap<(usize, usize), u32>,
+    /// What becomes of one frame in so many from one node to another.
+    garbles: BTreeMap<(usize, usize), Vec<(Garble, u64)>>,
+    garble_rng: Rng,
+    /// How many frames were lost, and how many doubled, since the last look.
+    pub garbled: [u64; 2],
 }
 
 impl Network {
-    pub fn new(options: &Options, nodes: usize, rng: Rng) -> Network {
+    pub fn new(options: &Options, nodes: usize, mut rng: Rng) -> Network {
+        let garble_rng = rng.fork();
         Network {
             rng,
             least: Span(options.latency_us),
@@ -100,6 +109,9 @@ impl Network {
             conns: BTreeMap::new(),
             next: 0,
             cuts: BTreeMap::new(),
+            garbles: BTreeMap::new(),
+            garble_rng,
+            garbled: [0, 0],
         }
     }
 
@@ -120,15 +132,28 @@ impl Network {
 
     /// Sends a frame from an end.
     pub fn send(&mut self, now: Time, conn: ConnId, frame: Bytes, queue: &mut Queue<Event>) {
-        if self.end(conn).is_some_and(|end| end.open) {
-            self.put(now, peer(conn), Segment::Frame(frame), queue);
+        let Some(from) = self.end(conn).filter(|end| end.open).map(|end| end.owner.node) else {
+            return;
+        };
+        let way = self.other(conn).map(|to| (from, to));
+        let (mut copies, rng) = (1, &mut self.garble_rng);
+        for (how, one_in) in way.and_then(|way| self.garbles.get(&way)).into_iter().flatten() {
+            let hit = copies > 0 && rng.one_in(*one_in);
+            match how {
+                Garble::Lose if hit => (copies, self.garbled[0]) = (0, self.garbled[0] + 1),
+                Garble::Double if hit => (copies, self.garbled[1]) = (2, self.garbled[1] + 1),
+                Garble::Lose | Garble::Double => {}
+            }
+        }
+        for _ in 0..copies {
+            self.put(now, peer(conn), Segment::Frame(frame.clone()), queue);
         }
     }
 
     /// Puts something on the way to an end.
     fn put(&mut self, now: Time, to: ConnId, segment: Segment, queue: &mut Queue<Event>) {
         let at = now + self.latency();
-        let Some(end) = self.end_mut(to) else { return };
+        let Some(end) = self.end_mut(to).filter(|end| !end.silent) else { return };
         let at = end.incoming.back().map_or(at, |(last, _)| at.max(*last));
         end.incoming.push_back((at, segment));
         self.plan(now, to, queue);
@@ -233,7 +258,7 @@ impl Network {
                     true => queue.push(again, Event::Dial(dial)),
                     false => {
                         let result = Err(ConnectError::Unreachable);
-                        queue.push(dial.until, Event::Dialed { dial, result });
+                        queue.push(dial.until.max(now), Event::Dialed { dial, result });
                     }
                 }
             }
@@ -259,6 +284,7 @@ impl Network {
             planned: false,
             paused: false,
             unanswered: false,
+            silent: false,
         };
         self.conns.insert(number, [end(from), end(to)]);
         ConnId(number * 2)
@@ -298,20 +324,44 @@ impl Network {
 
     /// All connections between two nodes break; each side sees it on its own time.
     pub fn reset(&mut self, now: Time, a: usize, b: usize, queue: &mut Queue<Event>) {
-        let between: Vec<u64> = self
-            .conns
-            .iter()
-            .filter(|(_, ends)| {
-                let nodes = [ends[0].owner.node, ends[1].owner.node];
-                nodes == [a, b] || nodes == [b, a]
-            })
-            .map(|(number, _)| *number)
-            .collect();
-        for number in between {
-            for conn in [ConnId(number * 2), ConnId(number * 2 + 1)] {
-                if let Some(end) = self.end_mut(conn).filter(|end| end.open) {
-                    end.incoming.clear();
-                    self.put(now, conn, Segment::Fin, queue);
+        for conn in self.between(a, b) {
+            if let Some(end) = self.end_mut(conn).filter(|end| end.open) {
+                end.incoming.clear();
+                self.put(now, conn, Segment::Fin, queue);
+            }
+        }
+    }
+
+    /// All connections between two nodes carry nothing more, and neither side sees it. True if
+    /// there was one.
+    pub fn silence(&mut self, a: usize, b: usize) -> bool {
+        let between = self.between(a, b);
+        for conn in &between {
+            if let Some(end) = self.end_mut(*conn) {
+                end.incoming.clear();
+                end.silent = true;
+            }
+        }
+        !between.is_empty()
+    }
+
+    /// Both ends of each connection between two nodes.
+    fn between(&self, a: usize, b: usize) -> Vec<ConnId> {
+        let between = self.conns.iter().filter(|(_, ends)| {
+            let nodes = [ends[0].owner.node, ends[1].owner.node];
+            nodes == [a, b] || nodes == [b, a]
+        });
+        between.flat_map(|(number, _)| [ConnId(number * 2), ConnId(number * 2 + 1)]).collect()
+    }
+
+    /// Begins to garble frames from one node to another, or ends it.
+    pub fn garble(&mut self, from: usize, to: usize, how: (Garble, u64), on: bool) {
+        let garbles = self.garbles.entry((from, to)).or_default();
+        match on {
+            true => garbles.push(how),
+            false => {
+                if let Some(at) = garbles.iter().position(|known| *known == how) {
+                    garbles.swap_remove(at);
                 }
             }
         }

@@ -4,10 +4,13 @@
 //! Nothing in a plan depends on how the run goes: a step that finds its node down is a step without
 //! effect. So any subset of the lines is a plan too, which is what makes shrinking possible.
 
+mod text;
+
 use crate::draw::{faults, workload};
 use crate::options::Options;
 use quorate_base::{Rng, Span, Time};
 use std::fmt;
+use text::{parse_span, parse_step};
 
 /// A run that has not happened yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,6 +113,35 @@ pub enum Step {
         /// For how long.
         lasts: Span,
     },
+    /// Frames from some nodes to others get lost, or arrive twice, and the connection lives on:
+    /// what a proxy or a peer that misbehaves may do, and TCP alone never does.
+    Garble {
+        /// From whom.
+        from: Vec<u32>,
+        /// To whom.
+        to: Vec<u32>,
+        /// What becomes of them.
+        how: Garble,
+        /// One frame in so many.
+        one_in: u64,
+        /// For how long.
+        lasts: Span,
+    },
+    /// Each node of a row sees only its neighbours.
+    Chain {
+        /// The row.
+        nodes: Vec<u32>,
+        /// For how long.
+        lasts: Span,
+    },
+    /// All connections that two nodes have to each other swallow what is sent on them, and neither
+    /// is told, as behind a firewall that forgot them. New ones can be made.
+    Silence {
+        /// One.
+        a: u32,
+        /// The other.
+        b: u32,
+    },
     /// All connections between two nodes break.
     Reset {
         /// One.
@@ -144,6 +176,15 @@ pub enum Down {
     Power,
     /// It is asked to stop, hands over and ends.
     Stop,
+}
+
+/// What becomes of a frame on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Garble {
+    /// It never arrives.
+    Lose,
+    /// It arrives twice.
+    Double,
 }
 
 /// A call of the disk that fails.
@@ -310,201 +351,13 @@ impl Step {
             | Step::Clock { node, .. }
             | Step::Flood { node, .. }
             | Step::Ask { node, .. } => vec![*node],
-            Step::Cut { from, to, .. } => from.iter().chain(to).copied().collect(),
-            Step::Reset { a, b } => vec![*a, *b],
+            Step::Cut { from, to, .. } | Step::Garble { from, to, .. } => {
+                from.iter().chain(to).copied().collect()
+            }
+            Step::Chain { nodes, .. } => nodes.clone(),
+            Step::Reset { a, b } | Step::Silence { a, b } => vec![*a, *b],
         }
     }
-}
-
-// ---- The text.
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {:x}", self.seed)?;
-        for (name, number) in self.options.entries() {
-            writeln!(f, "set {name} {number}")?;
-        }
-        for (at, step) in &self.steps {
-            writeln!(f, "{} {step}", Seconds(at.0))?;
-        }
-        Ok(())
-    }
-}
-
-/// Microseconds, as seconds.
-struct Seconds(u64);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:06}s", self.0 / 1_000_000, self.0 % 1_000_000)
-    }
-}
-
-struct Ids<'a>(&'a [u32]);
-
-impl fmt::Display for Ids<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        for (index, id) in self.0.iter().enumerate() {
-            write!(f, "{}{id}", if index == 0 { "" } else { "," })?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Step::Crash { node, how, lasts } => {
-                let how = match how {
-                    Down::Kill => "kill",
-                    Down::Power => "power",
-                    Down::Stop => "stop",
-                };
-                write!(f, "{how} {node} for {}", Seconds(lasts.0))
-            }
-            Step::Pause { node, lasts } => write!(f, "pause {node} for {}", Seconds(lasts.0)),
-            Step::Slow { node, by, lasts } => {
-                write!(f, "slow {node} by {} for {}", Seconds(by.0), Seconds(lasts.0))
-            }
-            Step::Cut { from, to, both, lasts } => {
-                let arrow = if *both { "|" } else { ">" };
-                write!(f, "cut {} {arrow} {} for {}", Ids(from), Ids(to), Seconds(lasts.0))
-            }
-            Step::Fill { node, room, lasts } => {
-                write!(f, "fill {node} leaving {room} for {}", Seconds(lasts.0))
-            }
-            Step::Fail { node, what, lasts } => {
-                write!(f, "fail {node} {} for {}", what.name(), Seconds(lasts.0))
-            }
-            Step::Wipe { node, lasts } => write!(f, "wipe {node} for {}", Seconds(lasts.0)),
-            Step::Rot { node, at } => write!(f, "rot {node} at {at}"),
-            Step::Clock { node, by, back } => {
-                let way = if *back { "back" } else { "forward" };
-                write!(f, "clock {node} {way} {}", Seconds(by.0))
-            }
-            Step::Flood { node, lasts } => write!(f, "flood {node} for {}", Seconds(lasts.0)),
-            Step::Reset { a, b } => write!(f, "reset {a} {b}"),
-            Step::Resign { node } => write!(f, "resign {node}"),
-            Step::Ask { client, ask, node, patience } => {
-                write!(f, "client {client} {ask} at {node} within {}", Seconds(patience.0))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Ask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let write = |f: &mut fmt::Formatter<'_>, verb, key: &u32, when: &When, stamped: &bool| {
-            let when = match when {
-                When::Always => "always",
-                When::Absent => "if-absent",
-                When::Present => "if-present",
-                When::Seen => "if-seen",
-            };
-            write!(f, "{verb} k{key} {when} {}", if *stamped { "stamped" } else { "plain" })
-        };
-        match self {
-            Ask::Put { key, when, stamped } => write(f, "put", key, when, stamped),
-            Ask::Delete { key, when, stamped } => write(f, "delete", key, when, stamped),
-            Ask::Get { key } => write!(f, "get k{key}"),
-            Ask::Peek { key } => write!(f, "peek k{key}"),
-        }
-    }
-}
-
-fn parse_span(text: &str) -> Option<Span> {
-    let (seconds, rest) = text.strip_suffix('s')?.split_once('.')?;
-    (rest.len() == 6).then_some(())?;
-    Some(Span(seconds.parse::<u64>().ok()? * 1_000_000 + rest.parse::<u64>().ok()?))
-}
-
-fn parse_ids(text: &str) -> Option<Vec<u32>> {
-    match text {
-        "none" => Some(Vec::new()),
-        text => text.split(',').map(|id| id.parse().ok()).collect(),
-    }
-}
-
-fn parse_step(words: &[&str]) -> Option<Step> {
-    Some(match words {
-        [how @ ("kill" | "power" | "stop"), node, "for", lasts] => Step::Crash {
-            node: node.parse().ok()?,
-            how: match *how {
-                "kill" => Down::Kill,
-                "power" => Down::Power,
-                _ => Down::Stop,
-            },
-            lasts: parse_span(lasts)?,
-        },
-        ["pause", node, "for", lasts] => {
-            Step::Pause { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["slow", node, "by", by, "for", lasts] => {
-            Step::Slow { node: node.parse().ok()?, by: parse_span(by)?, lasts: parse_span(lasts)? }
-        }
-        ["fill", node, "leaving", room, "for", lasts] => Step::Fill {
-            node: node.parse().ok()?,
-            room: room.parse().ok()?,
-            lasts: parse_span(lasts)?,
-        },
-        ["fail", node, what, "for", lasts] => Step::Fail {
-            node: node.parse().ok()?,
-            what: Broken::parse(what)?,
-            lasts: parse_span(lasts)?,
-        },
-        ["wipe", node, "for", lasts] => {
-            Step::Wipe { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["rot", node, "at", at] => Step::Rot { node: node.parse().ok()?, at: at.parse().ok()? },
-        ["clock", node, way @ ("forward" | "back"), by] => {
-            Step::Clock { node: node.parse().ok()?, by: parse_span(by)?, back: *way == "back" }
-        }
-        ["flood", node, "for", lasts] => {
-            Step::Flood { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["cut", from, arrow @ ("|" | ">"), to, "for", lasts] => Step::Cut {
-            from: parse_ids(from)?,
-            to: parse_ids(to)?,
-            both: *arrow == "|",
-            lasts: parse_span(lasts)?,
-        },
-        ["reset", a, b] => Step::Reset { a: a.parse().ok()?, b: b.parse().ok()? },
-        ["resign", node] => Step::Resign { node: node.parse().ok()? },
-        ["client", client, ask @ .., "at", node, "within", patience] => Step::Ask {
-            client: client.parse().ok()?,
-            ask: parse_ask(ask)?,
-            node: node.parse().ok()?,
-            patience: parse_span(patience)?,
-        },
-        _ => return None,
-    })
-}
-
-fn parse_ask(words: &[&str]) -> Option<Ask> {
-    let key = |text: &str| text.strip_prefix('k')?.parse().ok();
-    let when = |text: &str| {
-        Some(match text {
-            "always" => When::Always,
-            "if-absent" => When::Absent,
-            "if-present" => When::Present,
-            "if-seen" => When::Seen,
-            _ => return None,
-        })
-    };
-    Some(match words {
-        ["put", k, w, how @ ("stamped" | "plain")] => {
-            Ask::Put { key: key(k)?, when: when(w)?, stamped: *how == "stamped" }
-        }
-        ["delete", k, w, how @ ("stamped" | "plain")] => {
-            Ask::Delete { key: key(k)?, when: when(w)?, stamped: *how == "stamped" }
-        }
-        ["get", k] => Ask::Get { key: key(k)? },
-        ["peek", k] => Ask::Peek { key: key(k)? },
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use quorate_wire::message::{
     VoteRequest, VoteResponse,
 };
 use quorate_wire::{ApiKey, Error, ErrorCode, RequestFrame, ResponseFrame};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-/// What was asked and not yet answered, by the end that asked.
+/// What was asked, by the end that asked and the number it gave.
 #[derive(Default)]
 pub(crate) struct Words {
-    asked: BTreeMap<ConnId, VecDeque<(ApiKey, i16)>>,
+    asked: BTreeMap<(ConnId, i32), (ApiKey, i16)>,
 }
 
 impl Words {
@@ -30,7 +30,7 @@ impl Words {
     fn request(&mut self, from: ConnId, frame: &Bytes) -> Result<String, Error> {
         let request = RequestFrame::parse(frame.clone())?;
         let (api, version) = (request.header.api, request.header.version);
-        self.asked.entry(from).or_default().push_back((api, version));
+        self.asked.insert((from, request.header.correlation_id), (api, version));
         let name = api.name();
         Ok(match api {
             ApiKey::ApiVersions
@@ -85,9 +85,9 @@ impl Words {
     }
 
     fn response(&mut self, from: ConnId, frame: &Bytes) -> Result<String, Error> {
-        let asked = self.asked.get_mut(&ConnId(from.0 ^ 1)).and_then(VecDeque::pop_front);
-        let Some((api, version)) = asked else { return Ok("an answer".to_owned()) };
         let response = ResponseFrame::parse(frame.clone())?;
+        let asked = self.asked.get(&(ConnId(from.0 ^ 1), response.correlation_id));
+        let Some(&(api, version)) = asked else { return Ok("an answer".to_owned()) };
         let answer = |words: String, code: ErrorCode| {
             if code == ErrorCode::None { words } else { format!("{words} {code}") }
         };

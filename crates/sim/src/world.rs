@@ -208,6 +208,7 @@ impl<C: Clients> World<C> {
             if at > until {
                 return Ok(());
             }
+            assert!(at >= self.now, "time goes on: {at:?} after {:?}", self.now);
             self.now = at;
             self.events += 1;
             self.not_busy()?;

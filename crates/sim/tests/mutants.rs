@@ -1,9 +1,13 @@
 //! The test of the tests: each rule that the protocol can be made to break must be noticed within a
 //! stated number of seeds. Runs only with `--cfg mutants`; docs/TESTING.md has the command.
 #![cfg(mutants)]
+#![allow(clippy::unwrap_used)]
 
+use quorate_base::{Span, Time};
 use quorate_node::Mutant;
-use quorate_sim::{How, Plan, run};
+use quorate_sim::{Ask, How, Options, Plan, Step, When, run};
+use std::path::Path;
+use std::process::Command;
 
 /// Seeds within which each broken rule must show.
 const SEEDS: u64 = 300;
@@ -13,13 +17,68 @@ fn every_broken_rule_is_noticed() {
     let mut unnoticed = Vec::new();
     for mutant in Mutant::all() {
         let how = How { mutant: Some(mutant), ..How::default() };
-        let found = (0..SEEDS).find_map(|seed| {
-            run(&Plan::of_seed(seed), &how).failure.map(|failure| (seed, failure.checker))
-        });
-        match found {
-            Some((seed, checker)) => println!("{mutant:?}: {checker}, seed {seed:x}"),
-            None => unnoticed.push(mutant),
+        let fails = |plan: Plan| run(&plan, &how).failure.map(|failure| failure.checker);
+        let noticed = |seed| Some((seed, fails(Plan::of_seed(seed))?));
+        let aimed = |seed| Some((seed, fails(deaf_leader(seed))?));
+        let name = mutant.name();
+        if let Some((seed, checker)) = (0..SEEDS).find_map(noticed) {
+            println!("{name}: {checker}, seed {seed:x}");
+        } else if let Some((seed, checker)) = (0..SEEDS).find_map(aimed) {
+            println!("{name}: {checker}, deaf leader {seed}");
+        } else {
+            unnoticed.push(name);
         }
     }
     assert!(unnoticed.is_empty(), "{SEEDS} seeds do not notice {unnoticed:?}");
+}
+
+/// In turn nothing reaches one of three nodes, for a little longer than the others wait for it, while
+/// they are written to and it is read from. What was on its way to it arrives once the others have
+/// a new leader: an answer to a read must not rest on that.
+fn deaf_leader(seed: u64) -> Plan {
+    let options = Options { voters: 3, clients: 4, heal_ms: 21_000, ..Options::default() };
+    let mut steps = Vec::new();
+    for (at_ms, round) in (1_000..20_000).step_by(1_700).zip(seed..) {
+        let deaf = 1 + (round % 3) as u32;
+        let from = (1..=3).filter(|node| *node != deaf).collect();
+        let lasts = Span::ms(options.fetch_ms + 20 + round * 37 % 200);
+        steps.push((Time(at_ms * 1_000), Step::Cut { from, to: vec![deaf], both: false, lasts }));
+    }
+    for (at_ms, number) in (500..21_000).step_by(4).zip(0_u32..) {
+        let (client, patience) = (1 + number % 4, Span::ms(300));
+        let (ask, node) = match client {
+            4 => (Ask::Put { key: 1, when: When::Always, stamped: false }, 1 + number / 4 % 3),
+            reader => (Ask::Get { key: 1 }, reader),
+        };
+        steps.push((Time(at_ms * 1_000), Step::Ask { client, ask, node, patience }));
+    }
+    steps.sort_by_key(|(at, _)| *at);
+    Plan { seed, options, steps }
+}
+
+#[test]
+fn a_leader_that_hears_nothing_answers_no_stale_read() {
+    for seed in 0..SEEDS {
+        assert_eq!(run(&deaf_leader(seed), &How::default()).failure, None, "seed {seed}");
+    }
+}
+
+/// What a failing run prints is taken as it is, and shows the same failure again.
+#[test]
+fn the_line_that_replays_a_failure_works_as_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let told = |command: &mut Command| {
+        let out = command.current_dir(&root).output().unwrap();
+        assert!(!out.status.success(), "{command:?} fails");
+        String::from_utf8(out.stderr).unwrap()
+    };
+    let sweep = ["7", "--seeds", "300", "--mutant", "CountUnsyncedLeader"];
+    let first = told(Command::new(env!("CARGO_BIN_EXE_sim")).args(sweep));
+    let line = |text: &str, begin: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(begin)).map(str::to_owned);
+        found.unwrap_or_else(|| panic!("no line begins with {begin:?}: {text}"))
+    };
+    let again = line(&first, "replay  ");
+    let second = told(Command::new("sh").args(["-c", &again]));
+    assert_eq!(line(&first, "FAILED  "), line(&second, "FAILED  "));
 }

@@ -42,6 +42,8 @@ impl<C: Clients> World<C> {
         for index in 0..self.plan.steps.len() {
             let (at, step) = &self.plan.steps[index];
             let (Step::Cut { lasts, .. }
+            | Step::Garble { lasts, .. }
+            | Step::Chain { lasts, .. }
             | Step::Slow { lasts, .. }
             | Step::Fill { lasts, .. }
             | Step::Flood { lasts, .. }) = step

@@ -4,7 +4,7 @@
 use super::{Event, HANDOVER, Phase, World};
 use crate::checkers::Failure;
 use crate::clients::{Action, Call, Clients, ReplyOf, Then};
-use crate::plan::{Down, Step};
+use crate::plan::{Down, Garble, Step};
 use quorate_base::Offset;
 use quorate_raft::RoleName;
 
@@ -58,21 +58,25 @@ impl<C: Clients> World<C> {
                 self.cut(&from, &to, both, true);
                 self.queue.push(self.now + lasts, Event::Over(index));
             }
+            Step::Garble { ref from, ref to, how, one_in, lasts } => {
+                self.garble(from, to, (how, one_in), true);
+                self.queue.push(self.now + lasts, Event::Over(index));
+            }
+            Step::Chain { ref nodes, lasts } => {
+                self.marks.hit("nodes saw only their neighbours");
+                self.chain(nodes, true);
+                self.queue.push(self.now + lasts, Event::Over(index));
+            }
+            Step::Silence { a, b } => {
+                if self.network.silence(at(a), at(b)) {
+                    self.marks.hit("connections fell silent");
+                }
+            }
             Step::Reset { a, b } => {
                 self.marks.hit("connections were reset");
                 self.network.reset(self.now, at(a), at(b), &mut self.queue);
             }
-            Step::Resign { node } => {
-                if let Some((running, _)) = self.running(at(node)) {
-                    let view = running.replica.view();
-                    let (leads, epoch) = (view.role == RoleName::Leader, view.epoch);
-                    if leads {
-                        running.replica.resign(epoch);
-                        self.marks.hit("a leader resigned");
-                        return self.reported(at(node));
-                    }
-                }
-            }
+            Step::Resign { node } => return self.resign(at(node)),
             Step::Ask { client, ask, node, patience } => {
                 if self.clients.has(client) {
                     self.clients.ask(client, ask, at(node), patience);
@@ -95,6 +99,35 @@ impl<C: Clients> World<C> {
         }
     }
 
+    fn resign(&mut self, node: usize) -> Result<(), Failure> {
+        let Some((running, _)) = self.running(node) else { return Ok(()) };
+        let view = running.replica.view();
+        let (leads, epoch) = (view.role == RoleName::Leader, view.epoch);
+        if !leads {
+            return Ok(());
+        }
+        running.replica.resign(epoch);
+        self.marks.hit("a leader resigned");
+        self.reported(node)
+    }
+
+    fn garble(&mut self, from: &[u32], to: &[u32], how: (Garble, u64), on: bool) {
+        for from in from {
+            for to in to {
+                self.network.garble(*from as usize - 1, *to as usize - 1, how, on);
+            }
+        }
+    }
+
+    /// Cuts each node of a row off from all but its neighbours.
+    fn chain(&mut self, row: &[u32], on: bool) {
+        for (at, node) in row.iter().enumerate() {
+            if let Some(beyond) = row.get(at + 2..) {
+                self.cut(&[*node], beyond, true, on);
+            }
+        }
+    }
+
     pub(super) fn over(&mut self, index: usize) {
         let (_, step) = self.plan.steps[index].clone();
         match step {
@@ -107,6 +140,14 @@ impl<C: Clients> World<C> {
             Step::Cut { from, to, both, .. } => {
                 self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
                 self.cut(&from, &to, both, false);
+            }
+            Step::Garble { from, to, how, one_in, .. } => {
+                self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
+                self.garble(&from, &to, (how, one_in), false);
+            }
+            Step::Chain { nodes, .. } => {
+                self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
+                self.chain(&nodes, false);
             }
             Step::Fill { node, .. } => self.empty(node as usize - 1, index),
             Step::Flood { .. } => {
@@ -121,6 +162,7 @@ impl<C: Clients> World<C> {
             | Step::Clock { .. }
             | Step::Pause { .. }
             | Step::Reset { .. }
+            | Step::Silence { .. }
             | Step::Resign { .. }
             | Step::Ask { .. } => {}
         }

@@ -102,6 +102,9 @@ impl<C: Clients> World<C> {
                         self.line(node, || format!("-> {to} {words}"));
                     }
                     self.network.send(self.now, conn, bytes, &mut self.queue);
+                    let [lost, doubled] = std::mem::take(&mut self.network.garbled);
+                    self.marks.add("a frame was lost", lost);
+                    self.marks.add("a frame arrived twice", doubled);
                 }
                 Out::Connect { link, to } => {
                     let to = node_of(&to);
