@@ -32,9 +32,9 @@ fn every_broken_rule_is_noticed() {
     assert!(unnoticed.is_empty(), "{SEEDS} seeds do not notice {unnoticed:?}");
 }
 
-/// In turn nothing reaches one of three nodes, for a little longer than the others wait for it, while
-/// they are written to and it is read from. What was on its way to it arrives once the others have
-/// a new leader: an answer to a read must not rest on that.
+/// In turn nothing reaches one of three nodes, for a little longer than the others wait for it,
+/// while they are written to and it is read from. What was on its way to it arrives once the others
+/// have a new leader: an answer to a read must not rest on that.
 fn deaf_leader(seed: u64) -> Plan {
     let options = Options { voters: 3, clients: 4, heal_ms: 21_000, ..Options::default() };
     let mut steps = Vec::new();
