@@ -24,6 +24,11 @@ pub trait Machine {
     /// The answer to a query.
     type Reply;
 
+    /// An empty machine with the settings of this one.
+    fn fresh(&self) -> Self
+    where
+        Self: Sized;
+
     /// Takes one whole committed batch into the state. Must not fail on anything the log holds, and
     /// must not depend on anything but the state and the batch.
     fn apply(&mut self, batch: &Batch<'_>);

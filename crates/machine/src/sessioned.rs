@@ -223,6 +223,16 @@ impl<M: Machine> Machine for Sessioned<M> {
     type Query = M::Query;
     type Reply = M::Reply;
 
+    fn fresh(&self) -> Sessioned<M> {
+        Sessioned {
+            inner: self.inner.fresh(),
+            state: Leaves::default(),
+            lead: None,
+            #[cfg(mutants)]
+            forgets_stamps: self.forgets_stamps,
+        }
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         let mut own = 0;
         for record in batch.records {

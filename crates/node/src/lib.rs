@@ -28,6 +28,6 @@ mod translate;
 pub use leading::WRITE_BYTES_MAX;
 #[cfg(mutants)]
 pub use mutants::Mutant;
-pub use out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
+pub use out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
 pub use replica::{Replica, Settings};
 pub use translate::Names;

@@ -35,6 +35,22 @@ pub enum ConnectError {
     Unreachable,
 }
 
+/// Why records could not be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadRead {
+    /// The bytes are not those that were written; otherwise the disk did not give any.
+    pub damaged: bool,
+    /// Where and how.
+    pub why: String,
+}
+
+impl From<quorate_log::Error> for BadRead {
+    fn from(error: quorate_log::Error) -> BadRead {
+        let damaged = matches!(error, quorate_log::Error::Damaged { .. });
+        BadRead { damaged, why: error.to_string() }
+    }
+}
+
 /// Something the driver must do.
 pub enum Out<M: Machine> {
     /// Send these bytes. The order of frames on one connection is the order here.
@@ -95,6 +111,12 @@ pub enum Out<M: Machine> {
         client: ClientId,
         /// With what.
         reply: Result<(M::Reply, Offset), Error>,
+    },
+    /// Records on this node's disk are not as they were written, and others have them: begin anew
+    /// on the same directory, as after a restart of the process, and read all of it.
+    BeginAnew {
+        /// What is damaged.
+        why: String,
     },
     /// The node cannot go on.
     Fatal {

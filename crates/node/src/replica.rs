@@ -7,6 +7,7 @@
 //! peers said, then the clients' requests as one batch, then answers.
 
 mod answers;
+mod damage;
 mod effects;
 mod requests;
 
@@ -19,7 +20,7 @@ use crate::inbound::{Inbound, Place};
 use crate::leading::{Leading, WRITE_BYTES_MAX};
 use crate::links::{Links, News};
 use crate::once::Once;
-use crate::out::{ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
+use crate::out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
 use crate::status::RoleChange;
 use crate::translate::{self, Names};
 use bytes::Bytes;
@@ -29,7 +30,7 @@ use quorate_machine::Machine;
 use quorate_raft::{Call, Effect, FetchAnswer, Input, Quorum, RoleName, Ticket, Token};
 use quorate_wire::{ApiKey, RequestFrame, ResponseFrame};
 use std::collections::{BTreeMap, VecDeque};
-use tracing::{debug, error};
+use tracing::debug;
 
 /// How often requests that ran out of time are looked for.
 const SWEEP: Span = Span::ms(25);
@@ -124,6 +125,8 @@ pub struct Replica<M: Machine> {
     swept: Time,
     once: Once,
     stopping: bool,
+    /// What of this node's files is damaged, once that is known.
+    damage: Option<String>,
     out: Vec<Out<M>>,
 }
 
@@ -170,6 +173,7 @@ impl<M: Machine> Replica<M> {
             swept: now,
             once: Once::default(),
             stopping: false,
+            damage: None,
             out: Vec::new(),
         }
     }
@@ -237,7 +241,7 @@ impl<M: Machine> Replica<M> {
     }
 
     /// A read from the disk is done: whole batches, checked, or why there are none.
-    pub fn on_read(&mut self, now: Time, id: ReadId, records: Result<Bytes, String>) {
+    pub fn on_read(&mut self, now: Time, id: ReadId, records: Result<Bytes, BadRead>) {
         self.now = now;
         let Some((generation, wanted)) = self.cold.remove(&id) else { return };
         // The log was cut meanwhile: neither bytes nor errors of the old one say anything.
@@ -245,19 +249,14 @@ impl<M: Machine> Replica<M> {
         match (wanted, records) {
             (ColdUse::Apply, _) if stale => self.applied.arrived(None),
             (ColdUse::Apply, Ok(records)) => self.applied.arrived(Some(records)),
-            (ColdUse::Apply, Err(why)) => {
-                self.out.push(Out::Fatal { why: format!("cannot read committed records: {why}") })
-            }
+            (ColdUse::Apply, Err(bad)) => self.cannot_apply(bad),
             (ColdUse::Serve { ticket, answer }, Ok(records)) if !stale => {
                 self.fill(ticket, answer, vec![records])
             }
             (ColdUse::Serve { ticket, answer }, Ok(_)) => self.fill(ticket, answer, Vec::new()),
-            (ColdUse::Serve { ticket, answer }, Err(why)) => {
+            (ColdUse::Serve { ticket, answer }, Err(bad)) => {
                 if !stale {
-                    error!(
-                        why,
-                        "records that a replica asked for cannot be read: the disk or the file is damaged"
-                    );
+                    self.cannot_serve(bad);
                 }
                 self.fill(ticket, answer, Vec::new());
             }
@@ -370,6 +369,7 @@ impl<M: Machine> Replica<M> {
         self.settle();
         self.hand_over_when_the_disk_lags();
         self.serve_fetches();
+        self.begin_anew_when_due();
         if now >= self.swept + SWEEP {
             self.swept = now;
             self.sweep();

@@ -39,6 +39,11 @@ pub enum StartError {
     Quorum(OpenError),
     /// The directory is in use.
     Lock(quorate_log::LockError),
+    /// The operating system gives no thread.
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
     /// The listener cannot be opened.
     Bind {
         /// Where.
@@ -61,6 +66,10 @@ impl fmt::Display for StartError {
             ),
             StartError::Quorum(error) => error.fmt(f),
             StartError::Lock(error) => error.fmt(f),
+            StartError::Thread { source } => write!(
+                f,
+                "no thread can be had for the disk: {source}; look at the limits of this process"
+            ),
             StartError::Bind { at, source } => {
                 write!(
                     f,

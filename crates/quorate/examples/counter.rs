@@ -10,6 +10,10 @@ impl Machine for Counter {
     type Query = ();
     type Reply = u64;
 
+    fn fresh(&self) -> Counter {
+        Counter::default()
+    }
+
     fn propose(&mut self, _: Time, _: Offset, _: &Request, out: &mut Proposal) {
         out.record(None, Some(b"+1"));
         out.answer(Answer::Done("counted".into()));

@@ -19,6 +19,10 @@ impl Machine for Counter {
     type Query = ();
     type Reply = u64;
 
+    fn fresh(&self) -> Counter {
+        Counter::default()
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         self.0 += batch.records.len() as u64;
     }

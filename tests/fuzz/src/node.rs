@@ -13,7 +13,7 @@ use quorate_log::{ControlType, MemoryDisk, Meta, Store, control_batch, format, r
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
-use quorate_node::{ConnId, Out, Replica};
+use quorate_node::{BadRead, ConnId, Out, Replica};
 use quorate_raft::Endpoint;
 use quorate_wire::message::{
     ApiVersionsRequest, ApiVersionsResponse, BeginQuorumEpochRequest,
@@ -445,11 +445,11 @@ impl World {
                 self.replica.on_durable(self.now, id);
             }
             Out::Read { id, read } => {
-                let records = read_cold(&mut self.disk, &read).map_err(|error| error.to_string());
+                let records = read_cold(&mut self.disk, &read).map_err(BadRead::from);
                 self.replica.on_read(self.now, id, records);
             }
             Out::Close { conn, .. } => self.open.retain(|open| open.conn != conn),
-            Out::Fatal { why } => panic!("a peer brought us down: {why}"),
+            Out::BeginAnew { why } | Out::Fatal { why } => panic!("a peer brought us down: {why}"),
             Out::Pause { .. } | Out::Resume { .. } => {}
             Out::Answer { .. } | Out::Reply { .. } | Out::Stopped => {
                 panic!("nobody asked for that")

@@ -21,6 +21,10 @@ impl Machine for Values {
     type Query = ();
     type Reply = ();
 
+    fn fresh(&self) -> Values {
+        Values::default()
+    }
+
     fn propose(&mut self, _: Time, _: Offset, request: &Request, out: &mut Proposal) {
         match &request.operation {
             Operation::Write(value) => {

@@ -81,6 +81,10 @@ impl Machine for Kv {
     type Query = Query;
     type Reply = Reply;
 
+    fn fresh(&self) -> Kv {
+        Kv::default()
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         for record in batch.records {
             let Some(key) = record.key else {

@@ -84,6 +84,10 @@ impl Machine for Locks {
     /// Holder, ticket and time to live.
     type Reply = Option<String>;
 
+    fn fresh(&self) -> Locks {
+        Locks::default()
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         for record in batch.records {
             let key = text(record.key.unwrap());

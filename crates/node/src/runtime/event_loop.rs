@@ -7,7 +7,7 @@ use super::net::{self, Connection};
 use crate::config::Config;
 use crate::handle::{Ask, Consistency, Error, Handle};
 use crate::once::Once;
-use crate::out::{ClientId, ConnId, Out, ReadId};
+use crate::out::{BadRead, ClientId, ConnId, Out, ReadId};
 use crate::replica::Replica;
 use crate::start::{StartError, Started, start};
 use quorate_base::{Offset, Span, Time};
@@ -59,6 +59,8 @@ pub struct Node<M: Machine> {
     handle: Handle<M>,
     asks: mpsc::Receiver<Ask<M>>,
     disk: DiskThread,
+    /// Files are damaged: the node must begin anew.
+    damage: Option<String>,
     files: OsDisk,
     conns: BTreeMap<ConnId, Connection>,
     callers: BTreeMap<ClientId, Caller<M>>,
@@ -86,20 +88,9 @@ impl<M: Machine> Node<M> {
         let bind = |source| StartError::Bind { at: format!("{}:{}", at.0, at.1), source };
         let listener = TcpListener::bind(at).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
-        let own = match &config.advertised {
-            Some(told) => (told.host.clone(), told.port),
-            None => (config.bind.host.clone(), address.port()),
-        };
-        let own = Endpoint { listener: config.listener.clone(), host: own.0, port: own.1 };
         let (clock, inbox) = (Clock::start(), Inbox::default());
         let files = OsDisk::new(&config.directory);
-        let seed = seed(&config);
-        let Started { replica, store, notes } =
-            start(&config, own, files.clone(), machine, seed, clock.now())?;
-        for note in notes {
-            warn!(directory = %config.directory.display(), "{note}");
-        }
-        let disk = DiskThread::start(store, inbox.clone()).map_err(bind)?;
+        let (replica, disk) = begin(&config, address, &files, machine, clock, &inbox)?;
         let (handle, asks) = Handle::new();
         info!(%address, directory = %config.directory.display(), "node opened");
         Ok(Node {
@@ -112,6 +103,7 @@ impl<M: Machine> Node<M> {
             handle,
             asks,
             disk,
+            damage: None,
             files,
             conns: BTreeMap::new(),
             callers: BTreeMap::new(),
@@ -161,6 +153,10 @@ impl<M: Machine> Node<M> {
             if self.stopped {
                 break;
             }
+            if let Some(why) = self.damage.take() {
+                warn!(why, "files of this node are damaged: it begins anew, and reads all of them");
+                self = self.begin_again()?;
+            }
             // The loop must let the readers run, or nothing would ever arrive under load.
             tokio::task::yield_now().await;
             self.sleep(&mut asks).await;
@@ -168,6 +164,27 @@ impl<M: Machine> Node<M> {
         info!("node stopped");
         self.disk.finish();
         Ok(())
+    }
+
+    /// The node as after a restart of its process. Callers keep their handles; what they wait for
+    /// ends as it does when a process dies.
+    fn begin_again(mut self) -> Result<Node<M>, Fatal> {
+        self.disk.finish();
+        for (_, caller) in std::mem::take(&mut self.callers) {
+            match caller {
+                Caller::Write(caller) => drop(caller.send(Err(Error::OutcomeUnknown))),
+                Caller::Read(caller) => drop(caller.send(Err(Error::NoLeader))),
+            }
+        }
+        // Of what is under way for the old replica nothing may reach the new one.
+        self.inbox = Inbox::default();
+        (self.conns, self.dirty) = (BTreeMap::new(), Vec::new());
+        (self.reads, self.reading) = (VecDeque::new(), 0);
+        let machine = self.replica.machine().fresh();
+        let (config, files) = (&self.config, &self.files);
+        let begun = begin(config, self.address, files, machine, self.clock, &self.inbox);
+        let (replica, disk) = begun.map_err(|error| Fatal(error.to_string()))?;
+        Ok(Node { replica, disk, ..self })
     }
 
     /// Returns when there is something to do.
@@ -321,6 +338,7 @@ impl<M: Machine> Node<M> {
                         let _ = caller.send(reply);
                     }
                 }
+                Out::BeginAnew { why } => self.damage = Some(why),
                 Out::Fatal { why } => return Err(Fatal(why)),
                 Out::Stopped => self.stopped = true,
             }
@@ -348,7 +366,7 @@ impl<M: Machine> Node<M> {
             self.reading += 1;
             let (mut files, inbox) = (self.files.clone(), self.inbox.clone());
             tokio::task::spawn_blocking(move || {
-                let result = read_cold(&mut files, &read).map_err(|error| error.to_string());
+                let result = read_cold(&mut files, &read).map_err(BadRead::from);
                 inbox.put(Event::Read(id, result));
             });
         }
@@ -389,6 +407,29 @@ impl<M: Machine> Node<M> {
             connection.pause(paused);
         }
     }
+}
+
+/// Reads the directory, and starts the threads that work on it.
+fn begin<M: Machine>(
+    config: &Config,
+    address: SocketAddr,
+    files: &OsDisk,
+    machine: M,
+    clock: Clock,
+    inbox: &Inbox,
+) -> Result<(Replica<M>, DiskThread), StartError> {
+    let own = match &config.advertised {
+        Some(told) => (told.host.clone(), told.port),
+        None => (config.bind.host.clone(), address.port()),
+    };
+    let own = Endpoint { listener: config.listener.clone(), host: own.0, port: own.1 };
+    let Started { replica, store, notes } =
+        start(config, own, files.clone(), machine, seed(config), clock.now())?;
+    for note in notes {
+        warn!(directory = %config.directory.display(), "{note}");
+    }
+    let disk = DiskThread::start(store, inbox.clone());
+    Ok((replica, disk.map_err(|source| StartError::Thread { source })?))
 }
 
 /// An answer holds at most what we asked for, or one batch that is larger; Kafka's largest is 8

@@ -4,7 +4,7 @@
 //! Bounded by its writers: a connection puts in what one read gave it and reads again only after
 //! the loop has run, a caller waits for room in its own queue, the disk thread reports one number.
 
-use crate::out::{ConnId, ConnectError, LinkId, ReadId};
+use crate::out::{BadRead, ConnId, ConnectError, LinkId, ReadId};
 use bytes::Bytes;
 use quorate_raft::WriteId;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) enum Event {
     /// All disk work up to here is durable.
     Durable(WriteId),
     /// A read from the disk is done.
-    Read(ReadId, Result<Bytes, String>),
+    Read(ReadId, Result<Bytes, BadRead>),
     /// The disk does not do what it must.
     DiskFailed(String),
 }

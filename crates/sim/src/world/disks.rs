@@ -8,7 +8,7 @@ use crate::clients::Clients;
 use crate::network::{Host, Process};
 use quorate_base::Span;
 use quorate_log::{ColdRead, Job, read_cold};
-use quorate_node::ReadId;
+use quorate_node::{BadRead, ReadId};
 use quorate_raft::{RoleName, WriteId};
 
 impl<C: Clients> World<C> {
@@ -103,11 +103,10 @@ impl<C: Clients> World<C> {
     ) -> Result<(), Failure> {
         let again = || Event::Read { process, id, read: read.clone() };
         let Some(node) = self.process(process, again) else { return Ok(()) };
-        let records =
-            read_cold(&mut self.nodes[node].disk.clone(), read).map_err(|error| error.to_string());
+        let records = read_cold(&mut self.nodes[node].disk.clone(), read).map_err(BadRead::from);
         self.line(node, || match &records {
             Ok(records) => format!("read [{}..{}): {} bytes", read.from, read.end, records.len()),
-            Err(why) => format!("cannot read [{}..{}): {why}", read.from, read.end),
+            Err(bad) => format!("cannot read [{}..{}): {}", read.from, read.end, bad.why),
         });
         if let Some((running, local)) = self.running(node) {
             running.replica.on_read(local, id, records);

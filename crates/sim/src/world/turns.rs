@@ -141,7 +141,8 @@ impl<C: Clients> World<C> {
                     let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
                     self.after(node, op, then)?;
                 }
-                Out::Fatal { why } => {
+                // The world damages a log only where it ends the process.
+                Out::BeginAnew { why } | Out::Fatal { why } => {
                     let what = format!("node {}: {why}", node + 1);
                     return Err(Failure::new("no_node_gives_up", what));
                 }

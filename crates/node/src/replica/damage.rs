@@ -1,0 +1,71 @@
+//! Records on this node's own disk that are not as they were written, found while the node runs.
+//!
+//! Where others have them too the node begins anew: start-up reads every byte, mends what it may
+//! and otherwise says which file is damaged and where. A leader hands over first, so that whoever
+//! asked for those records gets them from another.
+
+use super::Replica;
+use crate::out::{BadRead, Out};
+use quorate_machine::Machine;
+use quorate_raft::{Input, RoleName};
+use tracing::{error, warn};
+
+impl<M: Machine> Replica<M> {
+    /// Committed records cannot be read back, so nothing can be applied after them.
+    pub(super) fn cannot_apply(&mut self, bad: BadRead) {
+        match bad.damaged && self.has_others() {
+            true => self.damage = Some(bad.why),
+            false => {
+                let why = format!("cannot read committed records: {}", bad.why);
+                self.push(Out::Fatal { why });
+            }
+        }
+    }
+
+    /// Records that another replica asked for cannot be read. A node that has nobody to take over
+    /// goes on with what it has.
+    pub(super) fn cannot_serve(&mut self, bad: BadRead) {
+        if bad.damaged && self.has_others() {
+            self.damage = Some(bad.why);
+            return;
+        }
+        if self.once.say(self.now, &bad.why) {
+            error!(
+                why = bad.why,
+                "records that a replica asked for cannot be read: the disk or the file is damaged"
+            );
+        }
+    }
+
+    /// Begins anew, once others know that this node does not lead.
+    pub(super) fn begin_anew_when_due(&mut self) {
+        let Some(why) = &self.damage else { return };
+        let view = self.quorum.view();
+        let epoch = view.epoch;
+        match view.role {
+            RoleName::Leader => {
+                warn!(
+                    why,
+                    "records of this leader are damaged: it hands over, so that others serve them"
+                );
+                self.step(Input::Resign { epoch });
+            }
+            RoleName::Resigned => {}
+            RoleName::Unattached
+            | RoleName::UnattachedVoted
+            | RoleName::Prospective
+            | RoleName::ProspectiveVoted
+            | RoleName::Candidate
+            | RoleName::Follower
+            | RoleName::Observer => {
+                self.out.push(Out::BeginAnew { why: why.clone() });
+                self.damage = None;
+            }
+        }
+    }
+
+    /// Whether other nodes vote.
+    fn has_others(&self) -> bool {
+        self.quorum.view().voters.iter().any(|(key, _)| Some(key.id) != self.id)
+    }
+}
