@@ -45,6 +45,10 @@ pub trait Disk: Clone + Send {
     /// Cuts the file to `len` bytes; the next append goes there.
     fn truncate(&mut self, file: &mut Self::File, len: u64) -> io::Result<()>;
 
+    /// Makes the file `bytes` long with room for all of it on the disk, or gives room up. Bytes that
+    /// were not written read as zeros. If there is no room the file is as it was.
+    fn allocate(&mut self, file: &mut Self::File, bytes: u64) -> io::Result<()>;
+
     /// Gives a file another name in the same directory, replacing what had it; durable after
     /// [`Disk::sync_dir`].
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
@@ -69,7 +73,7 @@ pub enum Operation {
     Open,
     /// [`Disk::read`] and [`Disk::len`]
     Read,
-    /// [`Disk::append`] and [`Disk::write_at`]
+    /// [`Disk::append`], [`Disk::write_at`] and [`Disk::allocate`]
     Write,
     /// [`Disk::sync`]
     Sync,

@@ -33,6 +33,7 @@ mod partition_file;
 mod reader;
 mod record;
 mod recover;
+mod reserve;
 mod scan;
 mod segment;
 mod store;
@@ -64,6 +65,7 @@ pub use mutants::Mutant;
 pub use os_disk::{Lock, LockError, OsDisk};
 pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::{Note, Recovery, recover};
+pub use reserve::{Reserved, ReservedFile};
 pub use store::{Store, Written};
 pub use verify::{Finding, verify};
 

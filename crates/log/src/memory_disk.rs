@@ -63,6 +63,8 @@ struct Inode {
     durable: Vec<u8>,
     /// Changes since the last sync, oldest first.
     unsynced: Vec<Edit>,
+    /// Room that was allocated beyond the bytes; what a crash leaves of it is all of it.
+    allocated: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -92,7 +94,7 @@ impl MemoryDisk {
     }
 
     /// The disk is full after so many more bytes; `None` lifts the limit. A write that does not fit
-    /// leaves what does.
+    /// leaves what does; allocated room that is given up is room again.
     pub fn limit_room(&self, bytes: Option<u64>) {
         self.lock().faults.room = bytes;
     }
@@ -150,6 +152,7 @@ impl MemoryDisk {
             cache: bytes.to_vec(),
             durable: bytes.to_vec(),
             unsynced: vec![],
+            allocated: 0,
         });
         state.names.insert(path.to_owned(), inode);
         state.durable_names.insert(path.to_owned(), inode);
@@ -447,7 +450,8 @@ impl Disk for MemoryDisk {
 
     fn len(&self, file: &MemoryFile) -> io::Result<u64> {
         let state = self.enter_file(Operation::Read, file)?;
-        Ok(state.inodes[file.inode].cache.len() as u64)
+        let inode = &state.inodes[file.inode];
+        Ok((inode.cache.len() as u64).max(inode.allocated))
     }
 
     fn read(&self, file: &MemoryFile, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -482,6 +486,18 @@ impl Disk for MemoryDisk {
     fn truncate(&mut self, file: &mut MemoryFile, len: u64) -> io::Result<()> {
         let mut state = self.enter_file(Operation::Truncate, file)?;
         state.inodes[file.inode].edit(Edit::Truncate { len: len as usize });
+        state.step();
+        Ok(())
+    }
+
+    fn allocate(&mut self, file: &mut MemoryFile, bytes: u64) -> io::Result<()> {
+        let mut state = self.enter_file(Operation::Write, file)?;
+        let before = state.inodes[file.inode].allocated;
+        if let Some(room) = &mut state.faults.room {
+            let left = (*room + before).checked_sub(bytes);
+            *room = left.ok_or(io::ErrorKind::StorageFull)?;
+        }
+        state.inodes[file.inode].allocated = bytes;
         state.step();
         Ok(())
     }

@@ -7,6 +7,8 @@
 
 use crate::disk::{Disk, Mode};
 use bytes::Bytes;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -132,6 +134,22 @@ impl Disk for OsDisk {
         file.seek(SeekFrom::Start(len)).map(drop)
     }
 
+    fn allocate(&mut self, file: &mut File, bytes: u64) -> io::Result<()> {
+        let before = file.metadata()?.len();
+        if bytes <= before {
+            return file.set_len(bytes);
+        }
+        let result = match fallocate(&*file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, before, bytes),
+            result => result.map_err(io::Error::from),
+        };
+        if result.is_err() {
+            // What was allocated before the room ended goes back.
+            file.set_len(before)?;
+        }
+        result
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         fs::rename(self.path(from), self.path(to))
     }
@@ -159,6 +177,17 @@ impl Disk for OsDisk {
     fn sync_dir(&mut self, dir: &str) -> io::Result<()> {
         File::open(self.path(dir))?.sync_all()
     }
+}
+
+/// For file systems that cannot allocate without writing.
+fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
+    let zeros = [0; 1 << 16];
+    while at < end {
+        let count = (end - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..count as usize], at)?;
+        at += count;
+    }
+    Ok(())
 }
 
 /// The directory is ours as long as this lives.

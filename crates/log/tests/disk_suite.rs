@@ -80,6 +80,13 @@ fn suite<D: Disk>(mut disk: D) {
     disk.write_at(&mut file, 0, b"a").unwrap();
     assert_eq!(contents(&mut disk, "d/slots"), b"a\0\0b");
 
+    let mut file = disk.open("d/room", Mode::Create).unwrap();
+    for bytes in [100_000, 300_000, 4_096, 0, 8_192] {
+        disk.allocate(&mut file, bytes).unwrap();
+        assert_eq!(disk.len(&file).unwrap(), bytes);
+    }
+    disk.remove("d/room").unwrap();
+
     disk.rename("d/a", "d/many").unwrap();
     disk.sync_dir("d").unwrap();
     assert_eq!(contents(&mut disk, "d/many"), b"onetxy");
