@@ -45,8 +45,8 @@ pub trait Disk: Clone + Send {
     /// Cuts the file to `len` bytes; the next append goes there.
     fn truncate(&mut self, file: &mut Self::File, len: u64) -> io::Result<()>;
 
-    /// Makes the file `bytes` long with room for all of it on the disk, or gives room up. Bytes that
-    /// were not written read as zeros. If there is no room the file is as it was.
+    /// Makes the file `bytes` long with room for all of it on the disk, or gives room up. Bytes
+    /// that were not written read as zeros. If there is no room the file is as it was.
     fn allocate(&mut self, file: &mut Self::File, bytes: u64) -> io::Result<()>;
 
     /// Gives a file another name in the same directory, replacing what had it; durable after

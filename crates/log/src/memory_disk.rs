@@ -63,8 +63,7 @@ struct Inode {
     durable: Vec<u8>,
     /// Changes since the last sync, oldest first.
     unsynced: Vec<Edit>,
-    /// Room that was allocated beyond the bytes; what a crash leaves of it is all of it.
-    allocated: u64,
+    allocated: u64, // a crash leaves all of it
 }
 
 #[derive(Clone, Debug)]
@@ -100,8 +99,7 @@ impl MemoryDisk {
     }
 
     /// The power fails after so many more steps: each byte written and each other change is one.
-    /// From then on every call fails until [`MemoryDisk::crash`], [`MemoryDisk::lose_unsynced`] or
-    /// [`MemoryDisk::kill`].
+    /// From then on every call fails until a crash or [`MemoryDisk::kill`].
     pub fn limit_power(&self, steps: Option<u64>) {
         self.lock().faults.power = steps;
     }
@@ -148,12 +146,8 @@ impl MemoryDisk {
     pub fn put(&self, path: &str, bytes: &[u8]) {
         let mut state = self.lock();
         let inode = state.inodes.len();
-        state.inodes.push(Inode {
-            cache: bytes.to_vec(),
-            durable: bytes.to_vec(),
-            unsynced: vec![],
-            allocated: 0,
-        });
+        let (cache, durable) = (bytes.to_vec(), bytes.to_vec());
+        state.inodes.push(Inode { cache, durable, ..Inode::default() });
         state.names.insert(path.to_owned(), inode);
         state.durable_names.insert(path.to_owned(), inode);
         let mut dir = dir_of(path);
@@ -493,10 +487,8 @@ impl Disk for MemoryDisk {
     fn allocate(&mut self, file: &mut MemoryFile, bytes: u64) -> io::Result<()> {
         let mut state = self.enter_file(Operation::Write, file)?;
         let before = state.inodes[file.inode].allocated;
-        if let Some(room) = &mut state.faults.room {
-            let left = (*room + before).checked_sub(bytes);
-            *room = left.ok_or(io::ErrorKind::StorageFull)?;
-        }
+        let left = |room: u64| (room + before).checked_sub(bytes).ok_or(io::ErrorKind::StorageFull);
+        state.faults.room = state.faults.room.map(left).transpose()?;
         state.inodes[file.inode].allocated = bytes;
         state.step();
         Ok(())
