@@ -1,6 +1,6 @@
 //! `cargo xtask tidy` prints what breaks the rules of the repository, one line each;
 //! `cargo xtask wrap` mends what it can: comments that are too wide; `cargo xtask interop` lets
-//! real Kafka judge us.
+//! real Kafka, and a checker of others, judge us.
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -11,7 +11,8 @@ usage: cargo xtask COMMAND
 
   tidy             check the rules that no compiler checks
   wrap [PATH…]     break wide comments anew, in these files or in those below these folders
-  interop [NAME…]  run Apache Kafka's programs against ours; needs Java and Maven
+  interop [NAME…]  let programs of others judge ours: Apache Kafka's, which need Java and Maven,
+                   and a checker of histories, which needs Go
 ";
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Apache Kafka's programs: fetched once by Maven into a cache, run as `java -cp … CLASS`.
 
-use crate::scenario::Failure;
+use crate::scenario::{Failure, need};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -95,15 +95,6 @@ impl Kafka {
     /// Starts a program; what it prints goes into the file.
     pub fn start(&self, class: &str, arguments: &[&str], log: &Path) -> Result<Running, Failure> {
         Running::start(&mut self.command(class, arguments), Stdio::null(), log)
-    }
-}
-
-fn need(program: &str, probe: &str, what: &str) -> Result<(), Failure> {
-    match Command::new(program).arg(probe).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(_) | Err(_) => {
-            Err(Failure(format!("`{program}` is missing: install {what}, and run this again")))
-        }
     }
 }
 

@@ -1,17 +1,21 @@
-//! `cargo xtask interop [NAME…]`: Kafka's own programs judge what we write and say.
+//! `cargo xtask interop [NAME…]`: Kafka's own programs judge what we write and say, and a checker
+//! of others the histories of the kill loop.
 //!
-//! Needs Java and Maven besides Rust, so `cargo test` does not run it; CI does. A piece that is
-//! missing fails the run and is named: nothing here is ever skipped. What a failing scenario left
-//! is kept.
+//! Needs Java and Maven, and Go, besides Rust, so `cargo test` does not run it; CI does. A piece
+//! that is missing fails the run and is named: nothing here is ever skipped. What a failing
+//! scenario left is kept.
 
+mod histories;
 mod java;
+mod porcupine;
 mod scenario;
 mod scenarios;
 mod values;
 
 use java::{Kafka, NEWEST, OLDEST};
+use porcupine::Porcupine;
 use quorate_processes::{Profile, binary};
-use scenario::{Failure, Scenario, Stage};
+use scenario::{Failure, Run, Scenario, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,8 +44,8 @@ fn main() -> ExitCode {
         println!("no scenario is called {}; there are: {}", wanted.join(" or "), names.join(", "));
         return ExitCode::from(2);
     }
-    match prepare() {
-        Ok(stage) => run(&stage, &picked),
+    match prepare(&picked) {
+        Ok(prepared) => run(&prepared, &picked),
         Err(failure) => {
             println!("interop cannot run: {failure}");
             ExitCode::FAILURE
@@ -49,25 +53,53 @@ fn main() -> ExitCode {
     }
 }
 
-fn prepare() -> Result<Stage, Failure> {
+/// What the scenarios need, each if one of them does.
+struct Prepared {
+    stage: Option<Stage>,
+    porcupine: Option<Porcupine>,
+    binary: PathBuf,
+    /// Where the scenarios' directories go.
+    runs: PathBuf,
+}
+
+fn prepare(picked: &[&Scenario]) -> Result<Prepared, Failure> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let target = std::path::absolute(target)?.join("interop");
-    Ok(Stage {
-        kafka: Kafka::fetch(NEWEST, &target)?,
-        older: Kafka::fetch(OLDEST, &target)?,
-        binary: binary(Profile::Dev)?,
-        root: target.join("runs"),
-    })
+    let needs = |wanted: fn(&Run) -> bool| picked.iter().any(|scenario| wanted(&scenario.run));
+    // What is missing shows before anything is built or fetched for long.
+    let porcupine = match needs(|run| matches!(run, Run::Porcupine(_))) {
+        true => Some(Porcupine::build(&target)?),
+        false => None,
+    };
+    let kafka = match needs(|run| matches!(run, Run::Kafka(_))) {
+        true => Some((Kafka::fetch(NEWEST, &target)?, Kafka::fetch(OLDEST, &target)?)),
+        false => None,
+    };
+    let binary = binary(Profile::Dev)?;
+    let stage = kafka.map(|(kafka, older)| Stage { kafka, older, binary: binary.clone() });
+    Ok(Prepared { stage, porcupine, binary, runs: target.join("runs") })
 }
 
-fn run(stage: &Stage, picked: &[&Scenario]) -> ExitCode {
+impl Prepared {
+    fn run(&self, scenario: &Scenario, directory: &Path) -> Result<(), Failure> {
+        match (scenario.run, &self.stage, &self.porcupine) {
+            (Run::Kafka(run), Some(stage), _) => run(stage, directory),
+            (Run::Porcupine(run), _, Some(checker)) => run(checker, &self.binary, directory),
+            (Run::Kafka(_), None, _) | (Run::Porcupine(_), _, None) => {
+                Err(Failure("what it needs was not prepared".into()))
+            }
+        }
+    }
+}
+
+fn run(prepared: &Prepared, picked: &[&Scenario]) -> ExitCode {
     println!("\nrunning {} tests", picked.len());
     let mut failed = 0;
     for scenario in picked {
-        let directory = stage.root.join(scenario.name);
+        let directory = prepared.runs.join(scenario.name);
         let _ = std::fs::remove_dir_all(&directory);
-        match (scenario.run)(stage, &directory) {
+        match prepared.run(scenario, &directory) {
             Ok(()) => {
                 println!("test {} ... ok", scenario.name);
                 let _ = std::fs::remove_dir_all(&directory);

@@ -1,8 +1,10 @@
 //! What a scenario is, what it is given, and how it fails.
 
 use crate::java::Kafka;
+use crate::porcupine::Porcupine;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// A wait for a fact ends here, however slow the machine.
@@ -11,18 +13,25 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// One story with a name and a verdict.
 pub struct Scenario {
     pub name: &'static str,
-    /// Gets a directory of its own, which does not exist yet.
-    pub run: fn(&Stage, &Path) -> Result<(), Failure>,
+    pub run: Run,
 }
 
-/// What all scenarios share.
+/// A scenario by what it needs. It gets a directory of its own, which does not exist yet.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// Kafka's programs.
+    Kafka(fn(&Stage, &Path) -> Result<(), Failure>),
+    /// A checker of histories, and the binary `quorate`.
+    Porcupine(fn(&Porcupine, &Path, &Path) -> Result<(), Failure>),
+}
+
+/// What all scenarios with Kafka share.
 pub struct Stage {
     pub kafka: Kafka,
     /// The oldest release that must get along with us.
     pub older: Kafka,
     /// The binary `quorate`.
     pub binary: PathBuf,
-    pub root: PathBuf,
 }
 
 /// Why a scenario failed, for a person.
@@ -38,6 +47,16 @@ impl fmt::Display for Failure {
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure(error.to_string())
+    }
+}
+
+/// Fails unless the program answers the probe; `what` is to be installed.
+pub fn need(program: &str, probe: &str, what: &str) -> Result<(), Failure> {
+    match Command::new(program).arg(probe).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(_) | Err(_) => {
+            Err(Failure(format!("`{program}` is missing: install {what}, and run this again")))
+        }
     }
 }
 

@@ -1,20 +1,27 @@
 //! All scenarios, by name.
 
+mod checker;
 mod directories;
 mod dump;
 mod nodes;
 mod quorum_tool;
 
+use crate::scenario::Run::{Kafka, Porcupine};
 use crate::scenario::Scenario;
 
 pub const ALL: &[Scenario] = &[
-    Scenario { name: "kafkas_dump_tool_reads_our_logs_after_kills", run: dump::after_kills },
-    Scenario { name: "kafkas_dump_tool_finds_our_indexes_sane", run: dump::indexes },
-    Scenario { name: "kafkas_storage_tool_knows_our_directories", run: directories::ours },
-    Scenario { name: "our_log_tools_read_a_running_kafka", run: directories::kafkas },
-    Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: quorum_tool::older_status },
-    Scenario { name: "kafkas_quorum_tool_sees_our_status", run: quorum_tool::status },
-    Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: quorum_tool::lag },
-    Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: nodes::takes_a_place },
-    Scenario { name: "a_node_of_kafkas_leads_ours", run: nodes::leads },
+    Scenario { name: "kafkas_dump_tool_reads_our_logs_after_kills", run: Kafka(dump::after_kills) },
+    Scenario { name: "kafkas_dump_tool_finds_our_indexes_sane", run: Kafka(dump::indexes) },
+    Scenario { name: "kafkas_storage_tool_knows_our_directories", run: Kafka(directories::ours) },
+    Scenario { name: "our_log_tools_read_a_running_kafka", run: Kafka(directories::kafkas) },
+    Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },
+    Scenario { name: "kafkas_quorum_tool_sees_our_status", run: Kafka(quorum_tool::status) },
+    Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: Kafka(quorum_tool::lag) },
+    Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: Kafka(nodes::takes_a_place) },
+    Scenario { name: "a_node_of_kafkas_leads_ours", run: Kafka(nodes::leads) },
+    Scenario {
+        name: "an_independent_checker_accepts_the_kill_loop",
+        run: Porcupine(checker::accepts_the_kill_loop),
+    },
+    Scenario { name: "two_checkers_agree_on_random_histories", run: Porcupine(checker::agrees) },
 ];

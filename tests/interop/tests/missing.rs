@@ -8,6 +8,7 @@ use std::process::Command;
 fn without_java_the_run_fails_and_says_so() {
     let target = std::env::temp_dir().join(format!("quorate-interop-{}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_quorate-interop"))
+        .arg("kafkas_dump_tool")
         .env("PATH", "")
         .env("CARGO_TARGET_DIR", &target)
         .output()
@@ -25,4 +26,19 @@ fn a_scenario_that_there_is_not_is_no_success() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn without_go_the_scenarios_of_the_checker_fail_and_say_so() {
+    let target = std::env::temp_dir().join(format!("quorate-checker-{}", std::process::id()));
+    let output = Command::new(env!("CARGO_BIN_EXE_quorate-interop"))
+        .arg("an_independent_checker")
+        .env("PATH", "")
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.starts_with("interop cannot run: `go` is missing: install Go"), "{printed}");
+    assert!(!target.exists(), "nothing was built");
 }

@@ -14,6 +14,8 @@ pub enum Condition {
     Version(u64),
     /// `If-None-Match: *`.
     Absent,
+    /// `If-Match: *`.
+    Present,
 }
 
 /// What was asked.
@@ -102,6 +104,7 @@ impl fmt::Display for Condition {
             Condition::Always => Ok(()),
             Condition::Version(version) => write!(f, " if-match {version}"),
             Condition::Absent => f.write_str(" if-absent"),
+            Condition::Present => f.write_str(" if-present"),
         }
     }
 }

@@ -33,16 +33,23 @@ pub fn judge(calls: &[Call], local: &[Call]) -> Vec<String> {
     judged.flatten().collect()
 }
 
-fn linearizable(key: u32, calls: &[&Call]) -> Option<String> {
+/// Whether one order of these calls of one key explains all answers.
+pub fn order(calls: &[&Call]) -> Verdict<State> {
     let register = Register::new(calls.iter().copied());
     let history: Vec<Timed<Call>> = calls.iter().map(|call| timed(call)).collect();
-    let why = match check(&register, State::default(), &history, STEPS) {
+    check(&register, State::default(), &history, STEPS)
+}
+
+fn linearizable(key: u32, calls: &[&Call]) -> Option<String> {
+    let why = match order(calls) {
         Verdict::Linearizable => return None,
         Verdict::Undecided => {
             return Some(format!("key {key}: undecided whether it is linearizable"));
         }
         Verdict::Not { .. } => format!("key {key}: no order of its calls explains the answers"),
     };
+    let register = Register::new(calls.iter().copied());
+    let history: Vec<Timed<Call>> = calls.iter().map(|call| timed(call)).collect();
     let short = shortest(&register, &State::default(), &history, SHORTENING_STEPS);
     let Some((mut short, stuck)) = short else { return Some(why) };
     short.sort_by_key(|timed| timed.call.end);

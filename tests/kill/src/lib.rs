@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod history;
+pub mod json;
 pub mod judge;
 pub mod killer;
 pub mod register;

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use quorate_kill::{Options, run};
+use quorate_kill::{Options, json, run};
 use quorate_processes::{Profile, binary};
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ struct Args {
     /// Where the nodes' directories go: on a real disk
     #[arg(long, default_value = "target/kill")]
     dir: PathBuf,
+    /// Write what the clients were told into this file, as JSON lines: see docs/TESTING.md
+    #[arg(long)]
+    history: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -62,5 +65,9 @@ fn kill(args: &Args, seed: u64) -> Result<bool, Box<dyn std::error::Error>> {
     let summary = run(&options, |kills| bar.set_position(u64::from(kills)))?;
     bar.finish_and_clear();
     write!(std::io::stdout(), "{summary}")?;
+    if let Some(file) = &args.history {
+        std::fs::write(file, json::lines(&summary.history))
+            .map_err(|error| format!("the history cannot go into {}: {error}", file.display()))?;
+    }
     Ok(summary.failures.is_empty())
 }

@@ -59,6 +59,7 @@ impl State {
         match condition {
             Condition::Always => Some(self.clone()),
             Condition::Absent => self.entry.is_none().then(|| self.clone()),
+            Condition::Present => self.entry.is_some().then(|| self.clone()),
             Condition::Version(version) => self.with_version(version),
         }
     }
@@ -113,7 +114,7 @@ impl Model for Register {
                 Ask::Put { condition, .. } | Ask::Delete { condition },
                 Told::Refused { current: Some(current) },
             ) => match condition {
-                Condition::Always => None,
+                Condition::Always | Condition::Present => None,
                 Condition::Version(wanted) if wanted == current => None,
                 Condition::Version(_) | Condition::Absent => state.with_version(current),
             },
@@ -121,7 +122,9 @@ impl Model for Register {
                 Ask::Put { condition, .. } | Ask::Delete { condition },
                 Told::Refused { current: None },
             ) => match condition {
-                Condition::Version(_) => state.entry.is_none().then(|| state.clone()),
+                Condition::Version(_) | Condition::Present => {
+                    state.entry.is_none().then(|| state.clone())
+                }
                 Condition::Always | Condition::Absent => None,
             },
             (Ask::Get, Told::Unknown) => Some(state.clone()),
@@ -182,6 +185,7 @@ mod tests {
         let created = |version| Told::Written { version, previous: None };
         let written = |version, previous| Told::Written { version, previous: Some(previous) };
         let absent = Told::Absent { state: None };
+        let if_present = |value| Ask::Put { value, condition: Condition::Present };
         let if_absent = |value| Ask::Put { value, condition: Condition::Absent };
         let delete = Ask::Delete { condition: Condition::Always };
         let first = (1, 2, put(7), created(4));
@@ -245,6 +249,21 @@ mod tests {
                 "a refusal names what is there",
                 true,
                 vec![first, (3, 4, if_absent(8), Told::Refused { current: Some(4) })],
+            ),
+            ("if-present on an absent key", false, vec![(1, 2, if_present(7), created(4))]),
+            (
+                "a refusal of if-present says that nothing is there",
+                false,
+                vec![first, (3, 4, if_present(8), Told::Refused { current: None })],
+            ),
+            (
+                "an unknown if-present shows that another unknown one was done",
+                true,
+                vec![
+                    (1, 2, put(7), Told::Unknown),
+                    (3, 4, if_present(8), Told::Unknown),
+                    (5, 6, Ask::Get, found(6, 8)),
+                ],
             ),
             (
                 "a write replaces what was there",

@@ -70,6 +70,8 @@ pub struct Summary {
     pub digests: u64,
     /// How long it all took.
     pub took: Duration,
+    /// What the clients were told, local reads apart.
+    pub history: Vec<Call>,
     /// What is wrong; empty if nothing is.
     pub failures: Vec<String>,
     /// What a failing run left behind.
@@ -169,7 +171,8 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
         count(|call| matches!(call.told, Told::Written { .. } | Told::Deleted { .. }));
     summary.failures.extend(judge(&calls, &local));
     summary.took = shared.origin.elapsed();
-    summary.evidence = keep(&options.root, &summary.failures, calls, local)?;
+    summary.evidence = keep(&options.root, &summary.failures, &calls, &local)?;
+    summary.history = calls;
     Ok(summary)
 }
 
@@ -177,14 +180,14 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
 fn keep(
     root: &Path,
     failures: &[String],
-    mut calls: Vec<Call>,
-    local: Vec<Call>,
+    calls: &[Call],
+    local: &[Call],
 ) -> Result<Option<PathBuf>, Error> {
     let file_error = |source| Error::File { path: root.to_owned(), source };
     if failures.is_empty() {
         return std::fs::remove_dir_all(root).map(|()| None).map_err(file_error);
     }
-    calls.extend(local);
+    let mut calls: Vec<&Call> = calls.iter().chain(local).collect();
     calls.sort_by_key(|call| (call.key, call.begin));
     let lines: String = calls.iter().map(|call| format!("key {:<4} {call}\n", call.key)).collect();
     std::fs::write(root.join("history.txt"), lines).map_err(file_error)?;

@@ -132,7 +132,8 @@ impl<'a> Worker<'a> {
             55..72 => self.put(node, key, Condition::Always, true),
             72..80 => self.put(node, key, if_seen, false),
             80..86 => self.put(node, key, if_seen, true),
-            86..91 => self.put(node, key, Condition::Absent, false),
+            86..89 => self.put(node, key, Condition::Absent, false),
+            89..91 => self.put(node, key, Condition::Present, false),
             91..96 => self.ask_once(node, key, Ask::Delete { condition: Condition::Always }),
             _ => match version {
                 Some(version) => {
@@ -250,6 +251,7 @@ impl<'a> Worker<'a> {
             Condition::Always => {}
             Condition::Version(version) => headers.push(("if-match", format!("\"{version}\""))),
             Condition::Absent => headers.push(("if-none-match", "*".into())),
+            Condition::Present => headers.push(("if-match", "*".into())),
         }
         match self.clients[node].ask(method, &path, &headers, body.as_bytes()) {
             Ok(response) => understand(ask, &response),
