@@ -204,6 +204,7 @@ fn open_quorum(
         start: recovery.start,
         end: recovery.end,
         epochs: recovery.epochs.entries().to_vec(),
+        ..Recovered::default()
     };
     #[cfg(mutants)]
     let quorum = {

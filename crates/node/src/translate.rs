@@ -69,6 +69,8 @@ fn error_code(kind: ErrorKind) -> ErrorCode {
         ErrorKind::BrokerNotAvailable => ErrorCode::BrokerNotAvailable,
         ErrorKind::UnsupportedVersion => ErrorCode::UnsupportedVersion,
         ErrorKind::InconsistentClusterId => ErrorCode::InconsistentClusterId,
+        ErrorKind::SnapshotNotFound => ErrorCode::SnapshotNotFound,
+        ErrorKind::PositionOutOfRange => ErrorCode::PositionOutOfRange,
         ErrorKind::Other(code) => ErrorCode::from_code(code),
     }
 }
@@ -84,6 +86,8 @@ fn error_kind(code: ErrorCode) -> ErrorKind {
         ErrorKind::BrokerNotAvailable,
         ErrorKind::UnsupportedVersion,
         ErrorKind::InconsistentClusterId,
+        ErrorKind::SnapshotNotFound,
+        ErrorKind::PositionOutOfRange,
     ];
     known
         .into_iter()

@@ -48,6 +48,20 @@ impl Quorum {
             self.epochs.last(),
             self.standing.epoch
         );
+        let snapshots = &self.snapshots;
+        assert!(
+            snapshots.windows(2).all(|w| w[0].offset < w[1].offset)
+                && snapshots.first().is_none_or(|oldest| oldest.offset >= self.start)
+                && snapshots.last().is_none_or(|newest| newest.offset <= self.end),
+            "snapshots {snapshots:?} of a log [{}, {})",
+            self.start,
+            self.end
+        );
+        assert!(
+            self.start == Offset::ZERO || !snapshots.is_empty(),
+            "a log that begins at {} and no snapshot",
+            self.start
+        );
         let entries = self.epochs.entries();
         let ascending = entries.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1);
         assert!(ascending, "epochs do not ascend: {entries:?}");
@@ -80,8 +94,11 @@ impl Quorum {
                 );
                 true
             }
-            Role::Follower(_) => {
+            Role::Follower(role) => {
                 assert!(leader.is_some() && !own, "follows {leader:?}");
+                if let Some(download) = &role.download {
+                    download.check(self.last());
+                }
                 false
             }
             Role::Leader(leader) => {
@@ -114,6 +131,8 @@ impl Quorum {
                 true
             }
         };
+        let led = matches!(self.role, Role::Resigned(_));
+        assert!(!stands || led || !self.is_damaged(), "damaged, and stands: {:?}", self.role);
         assert!(!stands || self.is_voter(), "an observer stands: {:?}", self.role);
         assert!(
             self.announced.is_none() || self.on_disk == self.standing.on_disk(),

@@ -62,10 +62,12 @@ impl fmt::Display for Complaint {
                 "the peer calls our request invalid (INVALID_REQUEST): the two do not agree on the protocol; \
                  compare their versions and the name and id of the topic",
             ),
-            Complaint::Snapshot { id } => write!(
+            Complaint::Snapshot { id, ours } => write!(
                 f,
-                "the leader has trimmed its log and asks this node to start from the snapshot {id}, which \
-                 this version cannot"
+                "the leader asks this node to start from the snapshot {id}, which is not ahead of its log \
+                 that ends at {ours}, or ends below what is committed; the snapshot is not taken. The \
+                 leader has lost data, or the two disagree on the epochs of the log: compare their \
+                 leader-epoch-checkpoint files"
             ),
             Complaint::Malformed => f.write_str(
                 "the peer's answer does not fit the question or has a field out of range: compare its version \

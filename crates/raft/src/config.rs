@@ -1,7 +1,7 @@
 //! What a quorum is opened with: its settings, and what start-up found on disk.
 
 use crate::message::Endpoint;
-use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Span, Uuid};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Uuid};
 use std::sync::Arc;
 
 /// Settings, under the names and with the defaults of Kafka's `controller.quorum.*`.
@@ -33,6 +33,11 @@ pub struct Config {
     pub fetch_max_wait: Span,
     /// How many bytes our fetches ask for.
     pub fetch_max_bytes: u32,
+    /// `controller.quorum.fetch.snapshot.max.bytes`: how many bytes of a snapshot we ask for at once.
+    pub snapshot_max_bytes: u32,
+    /// `cleanup.policy=delete`: the log begins at a snapshot, and whoever lacks what was before
+    /// gets that. Otherwise snapshots are the node's own, and all records are served.
+    pub serve_snapshots: bool,
     /// Fail-over on process death (rule P50): base delay before the first rank pre-votes; each
     /// later rank waits one more.
     pub death_stagger: Span,
@@ -58,6 +63,8 @@ impl Config {
             retry_backoff: Span::ms(20),
             fetch_max_wait: Span::ms(500),
             fetch_max_bytes: 1_048_576,
+            snapshot_max_bytes: 1_048_576,
+            serve_snapshots: true,
             death_stagger: Span::ms(20),
         }
     }
@@ -86,4 +93,10 @@ pub struct Recovered {
     pub end: Offset,
     /// `(epoch, first offset)` of each epoch in the log, both ascending.
     pub epochs: Vec<(Epoch, Offset)>,
+    /// The snapshots that are whole, oldest first; none beyond the end of the log. The end of each
+    /// is committed.
+    pub snapshots: Vec<OffsetEpoch>,
+    /// What the log held before damage was set aside: until it holds that much again this replica
+    /// has no say (rule P62).
+    pub must_reach: Option<OffsetEpoch>,
 }

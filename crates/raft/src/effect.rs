@@ -97,6 +97,30 @@ pub enum Input {
         /// The newest write of the prefix.
         upto: WriteId,
     },
+    /// A snapshot of this node's own machine is whole and durable. It ends at a batch boundary, at
+    /// or below what is committed and durable here.
+    Frozen {
+        /// Its id.
+        snapshot: OffsetEpoch,
+    },
+    /// Retention asks that the log begin at the end of this snapshot. Nothing happens unless it is
+    /// known and allowed (rule P57).
+    Trim {
+        /// Its id.
+        snapshot: OffsetEpoch,
+    },
+    /// The bytes of this [`Effect::Store`], and of all before it, are durable. If they were the last
+    /// of the snapshot, the file was checked as a whole.
+    Stored {
+        /// Whose.
+        source: Call,
+    },
+    /// The bytes of this [`Effect::Store`] could not be stored, or the file they complete is no
+    /// snapshot. The caller has dropped the file.
+    Spoiled {
+        /// Whose.
+        source: Call,
+    },
     /// Give up leadership if `epoch` is the current one.
     Resign {
         /// The epoch that the caller means.
@@ -162,6 +186,25 @@ pub enum Effect {
         /// Its leader, if known.
         leader: Option<ReplicaId>,
     },
+    /// Store the bytes of this answer at this position of a download. At 0 the file begins anew. No
+    /// write waits for it and it waits for none: report [`Input::Stored`] or [`Input::Spoiled`].
+    Store {
+        /// The snapshot.
+        snapshot: OffsetEpoch,
+        /// The first byte's place.
+        at: u64,
+        /// Whose bytes.
+        source: Call,
+        /// Whether the file is complete with them, and to be checked as a whole.
+        last: bool,
+    },
+    /// The download is given up: drop its file.
+    Abandon {
+        /// The snapshot.
+        snapshot: OffsetEpoch,
+    },
+    /// The log holds again all that it held before it was damaged (rule P62): forget `must_reach`.
+    Reached,
     /// The shutdown that was asked for is complete.
     Stopped,
     /// A peer broke the protocol or is misconfigured: its message was refused, nothing was
@@ -243,10 +286,13 @@ pub enum Complaint {
     },
     /// The peer says that our message is malformed.
     CalledInvalid,
-    /// The leader asks us to start from a snapshot, which this node cannot yet.
+    /// The leader asks us to start from a snapshot that is not ahead of our log, or that would take
+    /// back what is committed.
     Snapshot {
         /// The snapshot's id.
         id: OffsetEpoch,
+        /// Our end and last epoch.
+        ours: OffsetEpoch,
     },
     /// The answer does not fit the question, or a field is out of its range.
     Malformed,
@@ -298,6 +344,16 @@ pub enum Write {
     Truncate {
         /// The new end.
         end: Offset,
+    },
+    /// A downloaded snapshot replaces the log, which begins and ends at its end from now on.
+    Adopt {
+        /// Its id; all its bytes are durable.
+        snapshot: OffsetEpoch,
+    },
+    /// The log begins here, at the end of a snapshot: what lies before may go.
+    Trim {
+        /// The new start.
+        start: Offset,
     },
 }
 

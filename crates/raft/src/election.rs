@@ -81,6 +81,9 @@ impl Quorum {
         if self.key.is_none() {
             return false; // Nothing could tell after a restart whose vote the file holds [P4].
         }
+        if self.is_damaged() && !mutant!(self, VoteWhileDamaged) {
+            return false;
+        }
         if let Some(voted) = self.standing.voted
             && !mutant!(self, GrantTwice)
         {
@@ -117,7 +120,8 @@ impl Quorum {
                 true
             }
         };
-        if !willing || !self.up_to_date(vote) {
+        let damaged = self.is_damaged() && !mutant!(self, VoteWhileDamaged);
+        if !willing || damaged || !self.up_to_date(vote) {
             return false;
         }
         self.hold_back(out);
@@ -218,6 +222,8 @@ impl Quorum {
             | ErrorKind::BrokerNotAvailable
             | ErrorKind::UnsupportedVersion
             | ErrorKind::InconsistentClusterId
+            | ErrorKind::SnapshotNotFound
+            | ErrorKind::PositionOutOfRange
             | ErrorKind::Other(_) => match answer.granted {
                 true => Ballot::Granted,
                 false => Ballot::Refused,

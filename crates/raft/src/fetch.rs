@@ -33,8 +33,9 @@ impl Quorum {
             out.push(Effect::Complain { what: Complaint::SharesOurId { id: key.id } });
             return self.refuse_fetch(ticket, ErrorKind::InvalidRequest, out);
         }
-        // A diverging fetch says nothing about what its replica holds: it counts for nothing.
-        if self.diverging(fetch.from).is_none() {
+        // A diverging fetch says nothing about what its replica holds: it counts for nothing. Nor
+        // does one of a log that is too old for this one [P56].
+        if self.snapshot_for(fetch.from).is_none() && self.diverging(fetch.from).is_none() {
             self.note_fetch(&fetch, out);
             if self.park(ticket, &fetch) {
                 return;
@@ -45,25 +46,15 @@ impl Quorum {
 
     /// The checks of a fetch in their order [P26].
     fn may_fetch(&self, fetch: &Fetch) -> Result<(), ErrorKind> {
-        let leads = matches!(self.role, Role::Leader(_));
-        if fetch.from.epoch > fetch.epoch {
-            Err(ErrorKind::InvalidRequest)
-        } else if fetch.epoch < self.standing.epoch {
-            Err(ErrorKind::FencedLeaderEpoch)
-        } else if fetch.epoch > self.standing.epoch {
-            Err(ErrorKind::UnknownLeaderEpoch)
-        } else if !leads {
-            Err(ErrorKind::NotLeaderOrFollower)
-        } else if self.stopping.is_some() {
-            Err(ErrorKind::BrokerNotAvailable)
-        } else {
-            Ok(())
+        match fetch.from.epoch > fetch.epoch {
+            true => Err(ErrorKind::InvalidRequest),
+            false => self.may_serve(fetch.epoch),
         }
     }
 
     /// Where a log that ends like this leaves ours; `None` if it is a prefix of ours [P27].
     fn diverging(&self, from: OffsetEpoch) -> Option<OffsetEpoch> {
-        if from.offset == Offset::ZERO {
+        if from.offset == Offset::ZERO && self.start == Offset::ZERO {
             return None;
         }
         let own = self.epochs.end_of(from.epoch, self.end);
@@ -108,8 +99,10 @@ impl Quorum {
         if let Err(error) = self.may_fetch(fetch) {
             return self.refuse_fetch(ticket, error, out);
         }
-        let fetched = match self.diverging(fetch.from) {
-            Some(own) => Fetched::Diverging(own),
+        let snapshot = self.snapshot_for(fetch.from).map(Fetched::Snapshot);
+        let diverging = || self.diverging(fetch.from).map(Fetched::Diverging);
+        let fetched = match snapshot.or_else(diverging) {
+            Some(other) => other,
             // Empty where there is only news of the high watermark: what the caller appends before
             // it sends the answer may come along.
             None => Fetched::Range {

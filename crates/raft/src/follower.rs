@@ -21,6 +21,7 @@ impl Quorum {
             fetched: false,
             round: 0,
             stand_at: None,
+            download: None,
         };
         self.enter(standing, Role::Follower(role), out);
     }
@@ -50,7 +51,7 @@ impl Quorum {
         }
         if self.peers.doubted(node) && self.fetch_from_anyone(Some(leader), out) {
             self.peers.trust(node);
-        } else if self.ready(node) {
+        } else if self.ready(node) && !self.fetch_snapshot(node, out) {
             self.fetch(node, out);
         }
     }
@@ -140,11 +141,18 @@ impl Quorum {
             self.refuse(node, what, out);
             return;
         }
+        self.heard();
+        if let Role::Follower(role) = &mut self.role {
+            role.round = answer.round.unwrap_or(0);
+        }
+    }
+
+    /// The leader answered as one: no election now.
+    pub(crate) fn heard(&mut self) {
         if let Role::Follower(role) = &mut self.role {
             role.fetch_at = self.now + self.config.fetch_timeout;
             role.fetched = true;
             role.stand_at = None;
-            role.round = answer.round.unwrap_or(0);
         }
     }
 
@@ -155,9 +163,12 @@ impl Quorum {
         answer: &FetchAnswer,
         out: &mut Vec<Effect>,
     ) -> Result<(), Complaint> {
+        if matches!(answer.fetched, Fetched::Diverging(_) | Fetched::Batches(_)) {
+            self.abandon(out); // The leader goes on from our log after all.
+        }
         match &answer.fetched {
             Fetched::Diverging(at) => self.cut_back(*at, out),
-            Fetched::Snapshot(id) => Err(Complaint::Snapshot { id: *id }),
+            Fetched::Snapshot(id) => self.begin_download(*id, out),
             Fetched::Range { .. } => Err(Complaint::Malformed),
             Fetched::Nothing => self.raise_high_watermark(answer.high_watermark),
             Fetched::Batches(batches) => {
@@ -242,7 +253,9 @@ impl Quorum {
 
     /// A leader that has not yet one tells none; apart from that it never falls [P38].
     fn check_high_watermark(&self, told: Option<Offset>) -> Result<(), Complaint> {
-        match (self.high_watermark, told) {
+        // What a snapshot holds is committed, whether or not this replica has heard of more since.
+        let known = self.high_watermark.or((self.start > Offset::ZERO).then_some(self.start));
+        match (known, told) {
             (Some(known), Some(told)) if told < known => {
                 Err(Complaint::HighWatermarkFell { known, told })
             }

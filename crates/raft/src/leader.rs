@@ -263,8 +263,7 @@ impl Quorum {
 
     /// A valid fetch counts for its replica [P33].
     pub(crate) fn note_fetch(&mut self, fetch: &crate::Fetch, out: &mut Vec<Effect>) {
-        let (now, end, alone) = (self.now, self.end, self.is_only_voter());
-        let again = self.check_quorum_at(alone);
+        let (now, end) = (self.now, self.end);
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(key) = fetch.replica else { return };
         let voter = leader.voters.iter_mut().find(|voter| voter.key.names(key));
@@ -282,7 +281,6 @@ impl Quorum {
         progress.leader_end = end;
         progress.fetched_at = Some(now);
         progress.begin_due = false;
-        progress.marked = true;
         progress.tagged = fetch.round.is_some();
         if !counts {
             return;
@@ -292,13 +290,24 @@ impl Quorum {
         let echo = fetch.round.filter(|round| *round <= newest);
         let echo = if mutant!(self, CountAnyRound) { Some(newest) } else { echo };
         progress.echo = progress.echo.max(echo.unwrap_or(0));
+        self.mark(key);
+        self.advance(out);
+        self.prove(out);
+    }
+
+    /// This replica follows: if it is a voter, that counts for the check quorum [P23].
+    pub(crate) fn mark(&mut self, key: ReplicaKey) {
+        let again = self.check_quorum_at(self.is_only_voter());
+        let Role::Leader(leader) = &mut self.role else { return };
+        let Some(voter) = leader.voters.iter_mut().find(|voter| voter.key.names(key)) else {
+            return;
+        };
+        voter.marked = true;
         let marks = leader.voters.iter().filter(|voter| voter.marked).count();
         if marks + 1 >= self.voters.majority() {
             leader.quorum_at = again;
             leader.voters.iter_mut().for_each(|voter| voter.marked = false);
         }
-        self.advance(out);
-        self.prove(out);
     }
 
     /// The leadership is over: whoever waits for it is told. The role is the next one already.

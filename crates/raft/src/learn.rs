@@ -120,6 +120,8 @@ impl Quorum {
             | ErrorKind::InvalidVoterKey
             | ErrorKind::UnsupportedVersion
             | ErrorKind::InconsistentClusterId
+            | ErrorKind::SnapshotNotFound
+            | ErrorKind::PositionOutOfRange
             | ErrorKind::Other(_) => self.back_off(node),
         }
         false

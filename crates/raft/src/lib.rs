@@ -16,6 +16,8 @@
 mod check;
 mod complaint;
 mod config;
+mod damaged;
+mod download;
 mod effect;
 mod election;
 mod epochs;
@@ -33,6 +35,7 @@ mod quorum;
 mod reads;
 mod resigned;
 mod role;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -48,7 +51,7 @@ pub use leader::Progress;
 pub use majority::majority;
 pub use message::{
     BeginQuorumEpoch, EndQuorumEpoch, Endpoint, ErrorKind, Fetch, FetchAnswer, FetchHighWatermark,
-    Fetched, LeaderView, Request, Response, Vote, VoteAnswer,
+    FetchSnapshot, Fetched, LeaderView, Piece, Request, Response, SnapshotAnswer, Vote, VoteAnswer,
 };
 #[cfg(mutants)]
 pub use mutants::Mutant;

@@ -30,6 +30,8 @@ pub enum Request {
     EndQuorumEpoch(EndQuorumEpoch),
     /// Replication, acknowledgement and discovery in one.
     Fetch(Fetch),
+    /// A piece of a snapshot (KIP-630).
+    FetchSnapshot(FetchSnapshot),
 }
 
 /// One peer answers.
@@ -43,6 +45,8 @@ pub enum Response {
     EndQuorumEpoch(LeaderView),
     /// To [`Request::Fetch`].
     Fetch(FetchAnswer),
+    /// To [`Request::FetchSnapshot`].
+    FetchSnapshot(SnapshotAnswer),
 }
 
 /// A candidate's question, or a prospective's.
@@ -176,6 +180,54 @@ pub enum Fetched {
     Snapshot(OffsetEpoch),
 }
 
+/// A replica asks for bytes of a snapshot, which it was told of in a fetch answer (rule P58).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FetchSnapshot {
+    /// The fetcher's epoch (`CurrentLeaderEpoch`).
+    pub epoch: Epoch,
+    /// Who fetches; `None` for a client without an id.
+    pub replica: Option<ReplicaKey>,
+    /// Which snapshot.
+    pub snapshot: OffsetEpoch,
+    /// From which byte on.
+    pub position: u64,
+    /// How many bytes the answer may carry; at least one is sent.
+    pub max_bytes: u32,
+}
+
+/// The answer to [`FetchSnapshot`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotAnswer {
+    /// The sender's view.
+    pub view: LeaderView,
+    /// The snapshot that was asked for.
+    pub snapshot: OffsetEpoch,
+    /// The byte that was asked for.
+    pub position: u64,
+    /// What there is.
+    pub piece: Piece,
+}
+
+/// Bytes of a snapshot, as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// Nothing: an error.
+    Nothing,
+    /// Served: the caller fills in the size of the file and its bytes from the position on, or
+    /// answers with [`ErrorKind::SnapshotNotFound`] or [`ErrorKind::PositionOutOfRange`].
+    Served {
+        /// How many bytes may be sent.
+        max_bytes: u32,
+    },
+    /// Received.
+    Received {
+        /// The size of the whole file.
+        size: u64,
+        /// How many bytes came.
+        bytes: u32,
+    },
+}
+
 /// Kafka's error codes as far as the core gives or understands them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
@@ -197,6 +249,10 @@ pub enum ErrorKind {
     UnsupportedVersion,
     /// The peer belongs to another cluster.
     InconsistentClusterId,
+    /// The leader has no such snapshot (any more).
+    SnapshotNotFound,
+    /// The snapshot ends at or before this position.
+    PositionOutOfRange,
     /// Another code that the core only backs off from.
     Other(i16),
 }

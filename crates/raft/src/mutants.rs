@@ -37,12 +37,20 @@ pub enum Mutant {
     InheritHighWatermark,
     /// Every fetch proves the newest read round, also one that was sent before the read came [P46].
     CountAnyRound,
+    /// A replica whose log was damaged votes before it has it back [P62].
+    VoteWhileDamaged,
+    /// A snapshot counts as the replica's log before it is durable [P60].
+    AcknowledgeBeforeAdopted,
+    /// A snapshot that is not ahead of the log takes its place [P59].
+    AdoptStale,
+    /// Whoever asks for what was trimmed is served as if it were there [P56].
+    ServeBelowStart,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 15] = [
+    pub const ALL: [Mutant; 19] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -57,6 +65,10 @@ impl Mutant {
         Mutant::VoteInMemory,
         Mutant::AcceptStaleAnswers,
         Mutant::InheritHighWatermark,
+        Mutant::VoteWhileDamaged,
+        Mutant::AcknowledgeBeforeAdopted,
+        Mutant::AdoptStale,
+        Mutant::ServeBelowStart,
         Mutant::CountAnyRound,
     ];
 }

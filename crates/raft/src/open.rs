@@ -13,7 +13,7 @@ use crate::quorum::{LAST_EPOCH, Quorum};
 use crate::role::{Candidate, Follower, Resigned, Role, Standing, Tally, Unattached};
 use crate::voters::Voters;
 use crate::writes::Writes;
-use quorate_base::{Epoch, Offset, ReplicaKey, Rng, Time, Uuid};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaKey, Rng, Time, Uuid};
 use std::fmt;
 
 /// Why a quorum cannot be opened: settings or files that do not fit together.
@@ -39,6 +39,14 @@ pub enum OpenError {
     LogStart {
         /// Where it starts.
         start: Offset,
+    },
+    /// A snapshot ends beyond the log, or they are not in order: what was found is not what recovery
+    /// leaves.
+    SnapshotBeyondEnd {
+        /// The newest one.
+        snapshot: OffsetEpoch,
+        /// Where the log ends.
+        end: Offset,
     },
     /// The epochs of the log do not ascend, or do not fit between its start and its end.
     Epochs {
@@ -78,6 +86,11 @@ impl fmt::Display for OpenError {
                 "the log starts at offset {start}, and no snapshot holds what was before; restore the \
                  missing files, or give this node a fresh directory and let it copy the log from the leader"
             ),
+            OpenError::SnapshotBeyondEnd { snapshot, end } => write!(
+                f,
+                "the snapshot {snapshot} ends beyond the log, which ends at {end}, or the snapshots are not \
+                 in order: start from what recovery found"
+            ),
             OpenError::Epochs { end } => write!(
                 f,
                 "the epochs of the log do not ascend, or do not fit its end offset {end}: \
@@ -106,8 +119,9 @@ impl Quorum {
         now: Time,
     ) -> Result<Quorum, OpenError> {
         let voters = check_config(&config)?;
-        let Recovered { election, start, end, epochs } = recovered;
-        let epochs = check_log(start, end, epochs, &election)?;
+        let epochs = check_log(&recovered)?;
+        let Recovered { election, start, end, mut snapshots, must_reach, .. } = recovered;
+        snapshots.retain(|snapshot| snapshot.offset >= start);
         let key = config.id.map(|id| ReplicaKey::new(id, config.directory.known()));
         if let (None, Some(voted)) = (key, election.voted) {
             return Err(OpenError::VoteWithoutId { voted });
@@ -126,9 +140,12 @@ impl Quorum {
             start,
             end,
             epochs,
+            must_reach,
             writes: Writes::new(end),
             high_watermark: None,
-            committed: Offset::ZERO,
+            // What a snapshot holds was committed.
+            committed: snapshots.last().map_or(Offset::ZERO, |newest| newest.offset),
+            snapshots,
             announced: None,
             peers: Peers::default(),
             outbox: Outbox::default(),
@@ -162,7 +179,8 @@ impl Quorum {
     fn restore(&mut self, file: ElectionState) {
         let voter = self.is_voter();
         let led = file.leader.is_some() && file.leader == self.id();
-        let stood = self.key.is_some_and(|own| file.voted.is_some_and(|voted| voted.names(own)));
+        let stood = !self.is_damaged()
+            && self.key.is_some_and(|own| file.voted.is_some_and(|voted| voted.names(own)));
         if file.epoch < self.epochs.last() {
             // The log knows better; the file is written with the first step.
             self.standing = Standing::fresh(self.epochs.last());
@@ -182,6 +200,7 @@ impl Quorum {
                         fetched: false,
                         round: 0,
                         stand_at: None,
+                        download: None,
                     })
                 }
                 None => self.waiting(),
@@ -244,17 +263,23 @@ fn check_config(config: &Config) -> Result<Voters, OpenError> {
     Voters::new(config.voters.clone()).ok_or(OpenError::Voters)
 }
 
-fn check_log(
-    start: Offset,
-    end: Offset,
-    epochs: Vec<(Epoch, Offset)>,
-    election: &ElectionState,
-) -> Result<Epochs, OpenError> {
-    if start > Offset::ZERO {
+fn check_log(recovered: &Recovered) -> Result<Epochs, OpenError> {
+    let Recovered { start, end, snapshots, .. } = recovered;
+    let (start, end) = (*start, *end);
+    let covered = snapshots.last().is_some_and(|newest| newest.offset >= start);
+    if start > Offset::ZERO && !covered {
         return Err(OpenError::LogStart { start });
     }
-    let epochs = Epochs::new(epochs, start, end).ok_or(OpenError::Epochs { end })?;
-    let epoch = election.epoch.max(epochs.last());
+    let ascending = snapshots.windows(2).all(|w| w[0].offset < w[1].offset);
+    if let Some(beyond) = snapshots.last().filter(|newest| newest.offset > end || !ascending) {
+        return Err(OpenError::SnapshotBeyondEnd { snapshot: *beyond, end });
+    }
+    // The record before the start is the last one of the snapshot that ends there.
+    let before = snapshots.iter().find(|snapshot| snapshot.offset == start);
+    let before = before.filter(|_| start > Offset::ZERO).map(|snapshot| snapshot.epoch);
+    let epochs = Epochs::new(before, recovered.epochs.clone(), start, end);
+    let epochs = epochs.ok_or(OpenError::Epochs { end })?;
+    let epoch = recovered.election.epoch.max(epochs.last());
     if epoch > LAST_EPOCH {
         return Err(OpenError::EpochTooLarge { epoch });
     }

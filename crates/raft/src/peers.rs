@@ -25,6 +25,12 @@ pub(crate) enum Question {
     },
     End,
     Fetch,
+    /// Bytes of a snapshot from this position on.
+    Snapshot {
+        position: u64,
+        /// Only to be heard, while what came before is being stored [P59].
+        idle: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,9 +145,10 @@ impl Peers {
         self.in_flight().map(|(_, _, at)| at).min().unwrap_or(Time::NEVER)
     }
 
-    /// How many fetches are in flight.
+    /// How many fetches, of records or of a snapshot, are in flight.
     pub(crate) fn fetches(&self) -> usize {
-        self.in_flight().filter(|(_, question, _)| *question == Question::Fetch).count()
+        let fetches = |question| matches!(question, Question::Fetch | Question::Snapshot { .. });
+        self.in_flight().filter(|(_, question, _)| fetches(*question)).count()
     }
 
     fn in_flight(&self) -> impl Iterator<Item = (Call, Question, Time)> + '_ {

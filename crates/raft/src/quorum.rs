@@ -49,6 +49,10 @@ pub struct Quorum {
     /// Invariant: `start <= high watermark <= end` and `durable <= end`.
     pub(crate) end: Offset,
     pub(crate) epochs: Epochs,
+    /// Those that are whole and durable, oldest first. Invariant: from `start` to `committed`.
+    pub(crate) snapshots: Vec<OffsetEpoch>,
+    /// What a damaged log must hold again before this replica has a say [P62].
+    pub(crate) must_reach: Option<OffsetEpoch>,
     pub(crate) writes: Writes,
     pub(crate) high_watermark: Option<Offset>,
     /// What the caller was told to be committed. Invariant: never falls, never above the
@@ -92,6 +96,7 @@ impl Quorum {
                 Request::BeginQuorumEpoch(begin) => self.on_begin(ticket, &begin, effects),
                 Request::EndQuorumEpoch(end) => self.on_end(ticket, &end, effects),
                 Request::Fetch(fetch) => self.on_fetch(ticket, fetch, effects),
+                Request::FetchSnapshot(ask) => self.on_fetch_snapshot(ticket, &ask, effects),
             },
             Input::Response { call, body } => self.on_response(call, body, effects),
             Input::Lost { call, how } => self.on_lost(call, how),
@@ -104,6 +109,10 @@ impl Quorum {
                 self.writes.report(upto);
                 self.advance(effects);
             }
+            Input::Frozen { snapshot } => self.on_frozen(snapshot),
+            Input::Trim { snapshot } => self.on_trim(snapshot, effects),
+            Input::Stored { source } => self.on_stored(source, effects),
+            Input::Spoiled { source } => self.on_spoiled(source),
             Input::Resign { epoch } => {
                 if epoch == self.standing.epoch && matches!(self.role, Role::Leader(_)) {
                     self.resign(effects);
@@ -111,6 +120,7 @@ impl Quorum {
             }
             Input::Shutdown { until } => self.on_shutdown(until),
         }
+        self.reach(effects);
         self.act(effects);
         self.release(effects);
         self.tell(effects);
@@ -163,7 +173,11 @@ impl Quorum {
             }
             Role::Candidate(role) => role.election_at,
             Role::Follower(role) => {
-                standing(role.fetch_at.min(role.stand_at.unwrap_or(Time::NEVER)))
+                let idle = match (&role.download, self.standing.leader) {
+                    (Some(load), Some(leader)) if self.may_fetch_from(leader) => load.idle_until(),
+                    (Some(_) | None, Some(_) | None) => Time::NEVER,
+                };
+                standing(role.fetch_at.min(role.stand_at.unwrap_or(Time::NEVER))).min(idle)
             }
             Role::Leader(role) => role.deadline(),
             Role::Resigned(role) => match self.may_leave_epoch() {
@@ -327,12 +341,20 @@ impl Quorum {
             (Question::Fetch, Response::Fetch(answer)) => {
                 self.on_fetch_answer(call, node, answer, out);
             }
+            (Question::Snapshot { position, idle }, Response::FetchSnapshot(answer)) => {
+                self.on_snapshot_answer(call, node, (position, idle), &answer, out);
+            }
             (
-                Question::Vote { .. } | Question::Begin { .. } | Question::End | Question::Fetch,
+                Question::Vote { .. }
+                | Question::Begin { .. }
+                | Question::End
+                | Question::Fetch
+                | Question::Snapshot { .. },
                 Response::Vote(_)
                 | Response::BeginQuorumEpoch(_)
                 | Response::EndQuorumEpoch(_)
-                | Response::Fetch(_),
+                | Response::Fetch(_)
+                | Response::FetchSnapshot(_),
             ) => self.refuse(node, Complaint::Malformed, out),
         }
     }
@@ -352,7 +374,7 @@ impl Quorum {
             Loss::Closed | Loss::Dropped => self.back_off(node),
             Loss::Refused => {
                 self.back_off(node);
-                if question == Question::Fetch {
+                if matches!(question, Question::Fetch | Question::Snapshot { .. }) {
                     self.on_process_gone(node);
                 }
             }
@@ -387,11 +409,11 @@ impl Quorum {
     }
 
     pub(crate) fn may_stand(&self) -> bool {
-        self.is_voter() && self.stopping.is_none() && self.standing.epoch < LAST_EPOCH
+        self.is_voter() && self.may_leave_epoch()
     }
 
     pub(crate) fn may_leave_epoch(&self) -> bool {
-        self.stopping.is_none() && self.standing.epoch < LAST_EPOCH
+        self.stopping.is_none() && self.standing.epoch < LAST_EPOCH && !self.is_damaged()
     }
 
     /// Own end and the epoch of the last record.
@@ -401,7 +423,7 @@ impl Quorum {
 
     /// Below this nothing may ever be truncated.
     pub(crate) fn settled(&self) -> Offset {
-        self.high_watermark.unwrap_or(Offset::ZERO).max(self.committed)
+        self.high_watermark.unwrap_or(Offset::ZERO).max(self.committed).max(self.start)
     }
 
     /// Uniform in `[T, 2T)` from now on.

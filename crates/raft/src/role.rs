@@ -3,6 +3,7 @@
 //! Each variant holds its own data; what outlives a change of role inside an epoch (leader, vote)
 //! is in [`Standing`]. [`Quorum::enter`] is the one door: nothing else assigns a role [P11].
 
+use crate::download::Download;
 use crate::effect::{Effect, Write, WriteId};
 use crate::leader::Leader;
 use crate::message::{Endpoint, ErrorKind};
@@ -80,6 +81,8 @@ pub(crate) struct Follower {
     pub(crate) round: u64,
     /// Set once the leader's process is known to be gone: when to start pre-voting [P50].
     pub(crate) stand_at: Option<Time>,
+    /// The snapshot that is being fetched from this leader [P59].
+    pub(crate) download: Option<Download>,
 }
 
 #[derive(Clone, Debug)]
@@ -237,6 +240,7 @@ impl Quorum {
             // A leader never inherits what others told it to be committed [P13].
             self.high_watermark = None;
         }
+        self.abandon(out);
         let last = std::mem::replace(&mut self.role, next);
         if let Role::Leader(last) = last {
             // The epoch that cost the leadership shows in these answers and waits for its write.

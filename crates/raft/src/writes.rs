@@ -47,6 +47,15 @@ impl Writes {
         self.issue()
     }
 
+    /// A snapshot that takes the place of the log: nothing counts until it does.
+    pub(crate) fn adopt(&mut self, end: Offset) -> WriteId {
+        self.durable = Offset::ZERO;
+        for (_, pending) in &mut self.pending {
+            *pending = Offset::ZERO;
+        }
+        self.append(end)
+    }
+
     /// All writes up to `upto` survive a crash.
     pub(crate) fn report(&mut self, upto: WriteId) {
         assert!(upto <= self.issued, "{upto:?} was never issued, the last was {:?}", self.issued);
@@ -94,6 +103,18 @@ mod tests {
         writes.report(second);
         assert_eq!(writes.durable(), Offset(5));
         assert!(writes.covers(second));
+    }
+
+    #[test]
+    fn an_adopted_snapshot_counts_when_reported_and_nothing_before_it_does() {
+        let mut writes = Writes::new(Offset(4));
+        let old = writes.append(Offset(10));
+        let adopted = writes.adopt(Offset(40));
+        assert_eq!((writes.durable(), writes.last_append()), (Offset(0), adopted));
+        writes.report(old);
+        assert_eq!(writes.durable(), Offset(0));
+        writes.report(adopted);
+        assert_eq!(writes.durable(), Offset(40));
     }
 
     #[test]

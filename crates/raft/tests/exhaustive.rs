@@ -24,7 +24,7 @@ fn open(id: u32, voters: u32, election: ElectionState) -> Quorum {
     let config = Config::new(Some(ReplicaId(id)), key(id).directory.unwrap(), set);
     // Four records of epoch 1, two of epoch 3.
     let epochs = vec![(Epoch(1), Offset(0)), (Epoch(3), Offset(4))];
-    let recovered = Recovered { election, start: Offset(0), end: Offset(6), epochs };
+    let recovered = Recovered { election, end: Offset(6), epochs, ..Recovered::default() };
     Quorum::open(config, recovered, 1, Time(1_000_000)).unwrap()
 }
 

@@ -164,6 +164,7 @@ fn committed(body: &Response) -> Option<Offset> {
     match body {
         Response::Fetch(answer) if answer.view.error == ErrorKind::None => answer.high_watermark,
         Response::Fetch(_)
+        | Response::FetchSnapshot(_)
         | Response::Vote(_)
         | Response::BeginQuorumEpoch(_)
         | Response::EndQuorumEpoch(_) => None,

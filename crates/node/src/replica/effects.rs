@@ -52,6 +52,10 @@ impl<M: Machine> Replica<M> {
                     error!(%what, "a peer broke the protocol; nothing of it was taken");
                 }
             }
+            // The core is told of no snapshot yet: `translate` refuses an answer that names one.
+            Effect::Store { .. } | Effect::Abandon { .. } | Effect::Reached => {
+                unreachable!("this node takes part in no download")
+            }
             Effect::Stopped => self.out.push(Out::Stopped),
         }
     }
@@ -72,6 +76,9 @@ impl<M: Machine> Replica<M> {
                     "the leader ends an epoch at {end}, inside a batch that begins at {cut}"
                 );
                 job
+            }
+            quorate_raft::Write::Adopt { .. } | quorate_raft::Write::Trim { .. } => {
+                unreachable!("this node has no snapshots")
             }
             quorate_raft::Write::Append { base, end, epoch, source } => {
                 let bytes = match source {
@@ -94,7 +101,9 @@ impl<M: Machine> Replica<M> {
 
     pub(super) fn send(&mut self, call: Call, to: Destination, body: quorate_raft::Request) {
         let class = match body {
-            quorate_raft::Request::Fetch(_) => Class::Fetch,
+            quorate_raft::Request::Fetch(_) | quorate_raft::Request::FetchSnapshot(_) => {
+                Class::Fetch
+            }
             quorate_raft::Request::Vote(_)
             | quorate_raft::Request::BeginQuorumEpoch(_)
             | quorate_raft::Request::EndQuorumEpoch(_) => Class::Control,

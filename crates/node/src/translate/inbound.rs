@@ -245,6 +245,7 @@ pub(crate) fn response(
             quorum_response(asked, partition, &view, names)
         }
         raft::Response::Fetch(answer) => fetch_response(asked, answer, records, names),
+        raft::Response::FetchSnapshot(_) => unreachable!("this node is asked for no snapshot"),
     }
 }
 

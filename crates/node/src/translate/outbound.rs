@@ -38,6 +38,9 @@ impl Encode for Names {
             Question::Raft(_, raft::Request::EndQuorumEpoch(end)) => {
                 send(self.end(end), newest(ApiKey::EndQuorumEpoch)?, correlation)
             }
+            Question::Raft(_, raft::Request::FetchSnapshot(_)) => {
+                unreachable!("this node takes part in no download")
+            }
             Question::Raft(_, raft::Request::Fetch(fetch)) => {
                 send(self.fetch(fetch, knows_marks), newest(ApiKey::Fetch)?, correlation)
             }
@@ -248,6 +251,7 @@ pub(crate) fn answer(
             Ok((raft::Response::EndQuorumEpoch(view), None))
         }
         raft::Request::Fetch(_) => fetch(decode(response, version)?, names),
+        raft::Request::FetchSnapshot(_) => unreachable!("this node takes part in no download"),
     }
 }
 
@@ -330,7 +334,13 @@ fn fetch(
     let mut records = None;
     let fetched = match (partition.diverging_epoch, partition.snapshot_id) {
         (Some(end), _) => Fetched::Diverging(position(end.end_offset, end.epoch)?),
-        (None, Some(id)) => Fetched::Snapshot(position(id.end_offset, id.epoch)?),
+        (None, Some(id)) => {
+            let id = position(id.end_offset, id.epoch)?;
+            return Err(format!(
+                "the leader has trimmed its log and asks this node to start from the snapshot {id}, which \
+                 this version cannot"
+            ));
+        }
         (None, None) => match partition.records {
             Some(bytes) if !bytes.is_empty() => {
                 let (checked, fault) = FetchedRecords::check(bytes);

@@ -144,6 +144,19 @@ impl Nonsense {
                     round: self.maybe(round),
                 })
             }
+            Request::FetchSnapshot(ask) => {
+                let size = 1 + self.0.below(9);
+                Response::FetchSnapshot(SnapshotAnswer {
+                    view: told,
+                    snapshot: if self.0.one_in(5) { self.last(view) } else { ask.snapshot },
+                    position: if self.0.one_in(5) { self.0.below(9) } else { ask.position },
+                    piece: match self.0.below(6) {
+                        0 => Piece::Nothing,
+                        1 => Piece::Served { max_bytes: 1 },
+                        _ => Piece::Received { size, bytes: self.0.below(5) as u32 },
+                    },
+                })
+            }
         }
     }
     fn batches(&mut self, view: &View<'_>) -> Vec<BatchMark> {
@@ -179,6 +192,7 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
     let mut quorum = Quorum::open(config, Recovered::default(), seed, now).unwrap();
     let mut seen = BTreeSet::new();
     let mut asked: Vec<(Call, Request)> = Vec::new();
+    let mut stored: Vec<Call> = Vec::new();
     let mut unanswered = BTreeSet::new();
     let (mut written, mut durable, mut serial) = (0, 0, 0);
     for _ in 0..400 {
@@ -219,6 +233,14 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
             quorum.step(now, Input::Durable { upto: WriteId(durable) }, &mut effects);
             quorum.check();
         }
+        if draw.0.one_in(2)
+            && let Some(source) = stored.pop()
+        {
+            let spoiled = draw.0.one_in(4);
+            let input = if spoiled { Input::Spoiled { source } } else { Input::Stored { source } };
+            quorum.step(now, input, &mut effects);
+            quorum.check();
+        }
         for effect in effects {
             match effect {
                 Effect::Write { id, .. } => {
@@ -226,10 +248,13 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
                     written = id.0;
                 }
                 Effect::Send { call, body, .. } => asked.push((call, body)),
+                Effect::Store { source, .. } => stored.push(source),
                 Effect::Reply { ticket, .. } => {
                     assert!(unanswered.remove(&ticket.0), "{ticket:?} is answered twice");
                 }
-                Effect::Refuse { .. }
+                Effect::Abandon { .. }
+                | Effect::Reached
+                | Effect::Refuse { .. }
                 | Effect::ReadAt { .. }
                 | Effect::Commit { .. }
                 | Effect::Lead { .. }

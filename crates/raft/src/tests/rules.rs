@@ -26,7 +26,7 @@ impl One {
         let election =
             ElectionState { epoch: EPOCH, leader: leader.map(ReplicaId), voted: voted.map(key) };
         let epochs = vec![(Epoch(1), Offset(0)), (Epoch(3), Offset(4))];
-        let recovered = Recovered { election, start: Offset(0), end: Offset(6), epochs };
+        let recovered = Recovered { election, end: Offset(6), epochs, ..Recovered::default() };
         let now = Time(1_000_000);
         let quorum = Quorum::open(config, recovered, 9, now).unwrap();
         let mut one = One { quorum, now, said: Vec::new() };
@@ -247,7 +247,10 @@ fn p24_successors_come_most_caught_up_first_b092() {
     let asked = one.asked();
     let successors = asked.iter().find_map(|(.., body)| match body {
         Request::EndQuorumEpoch(end) => Some(end.successors.clone()),
-        Request::Vote(_) | Request::BeginQuorumEpoch(_) | Request::Fetch(_) => None,
+        Request::Vote(_)
+        | Request::BeginQuorumEpoch(_)
+        | Request::Fetch(_)
+        | Request::FetchSnapshot(_) => None,
     });
     let ids: Vec<u32> = successors.unwrap().iter().map(|key| key.id.0).collect();
     assert_eq!(ids, [3, 2]);

@@ -158,6 +158,7 @@ impl World {
             start: Offset::ZERO,
             end: Offset(node.log.len() as u64),
             epochs,
+            ..Recovered::default()
         };
         #[cfg(not(mutants))]
         let quorum = Quorum::open(config, recovered, seed, self.now);
@@ -258,6 +259,7 @@ impl World {
                         node.log.truncate(end.0 as usize);
                         Disk::Truncate(end.0 as usize)
                     }
+                    Write::Adopt { .. } | Write::Trim { .. } => panic!("no snapshots here"),
                 };
                 node.queue.push_back((id, disk));
                 let most = self.faults.sync;
@@ -280,6 +282,9 @@ impl World {
                 }
                 let timeout = Span::ms(2_000);
                 self.later(timeout, Event::Lost { to: at, life, call, how: Loss::TimedOut });
+            }
+            Effect::Store { .. } | Effect::Abandon { .. } | Effect::Reached => {
+                panic!("no snapshots here")
             }
             Effect::Reply { ticket, mut body } => {
                 let Some((to, _, life, call)) = self.tickets.remove(&ticket.0) else { return };

@@ -41,6 +41,7 @@ impl Laws {
         assert_eq!(after.end.0, node.log.len() as u64, "the log of {id} follows its core");
         let view = node.quorum.as_ref().expect("it runs").view();
         assert_eq!(view.epochs, node.epochs(), "the epochs of {id} follow its log");
+        assert_eq!(view.start, node.kept.start, "the start of {id} follows its log");
         assert!(
             after.durable.0 <= node.durable_log.len() as u64 || !node.queue.is_empty(),
             "{id} holds {} for durable, the disk {}",
@@ -124,6 +125,7 @@ impl Laws {
                 );
                 fetch.epoch
             }
+            Request::FetchSnapshot(ask) => ask.epoch,
         };
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
     }
@@ -135,12 +137,14 @@ impl Laws {
             Response::Vote(answer) => &answer.view,
             Response::BeginQuorumEpoch(view) | Response::EndQuorumEpoch(view) => view,
             Response::Fetch(answer) => &answer.view,
+            Response::FetchSnapshot(answer) => &answer.view,
         };
         let epoch = view.epoch;
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
         let leads = node.named && view.leader == Some(id) && disk.epoch == epoch;
         assert!(!leads || disk.leader == Some(id), "{id} says it leads, its disk does not");
-        let served = matches!(body, Response::Fetch(_)) && view.error == ErrorKind::None;
+        let served = matches!(body, Response::Fetch(_) | Response::FetchSnapshot(_))
+            && view.error == ErrorKind::None;
         assert!(!served || disk.leader == Some(id), "{id} serves a fetch, its disk says no leader");
         if let (Response::Vote(answer), Some(asked)) = (body, asked)
             && answer.granted

@@ -12,6 +12,8 @@ mod laws;
 mod node;
 
 pub use laws::Laws;
+#[allow(unused_imports)] // scripts describe files
+pub use node::Kept;
 pub use node::{Disk, Node, Picture, Record};
 
 use quorate_base::{Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid};
@@ -99,6 +101,8 @@ pub struct Shape {
     pub no_directory: bool,
     /// Whether the voter set names directories.
     pub directories: bool,
+    /// Whether logs stay whole, and snapshots are their node's own.
+    pub compact: bool,
     /// How many endpoints the voter set knows of each voter.
     pub endpoints: usize,
     #[cfg(mutants)]
@@ -187,6 +191,8 @@ impl Cluster {
         }
         config.bootstrap = shape.bootstrap.len();
         config.endpoints = endpoints(id, shape.endpoints);
+        config.snapshot_max_bytes = 4; // Three pieces each.
+        config.serve_snapshots = !shape.compact;
         config
     }
 
@@ -256,8 +262,15 @@ impl Cluster {
         let before = self.picture(id);
         let at = self.events.len();
         let mut effects = self.step_once(id, input);
-        while let Some(upto) = self.node(id).sync_free() {
-            effects.extend(self.step_once(id, Input::Durable { upto }));
+        loop {
+            let input = match self.node(id).sync_free() {
+                Some(upto) => Input::Durable { upto },
+                None => match self.node(id).store_free() {
+                    Some(source) => Input::Stored { source },
+                    None => break,
+                },
+            };
+            effects.extend(self.step_once(id, input));
         }
         let after = self.picture(id);
         self.events.insert(at, Event::Step { at: id, before, after, effects });
@@ -290,9 +303,12 @@ impl Cluster {
     fn execute(&mut self, id: ReplicaId, effect: &Effect) {
         match effect {
             Effect::Write { id: write, write: what } => {
-                let nonce = self.serial();
-                self.node(id).write(*write, what, nonce);
+                let (nonce, committed) = (self.serial(), self.laws.committed.clone());
+                self.node(id).write(*write, what, nonce, &committed);
             }
+            Effect::Store { source, .. } => self.node(id).pieces.push_back(*source),
+            Effect::Abandon { .. } => self.node(id).pieces.clear(),
+            Effect::Reached => self.node(id).must_reach = None,
             Effect::Send { call, to, body } => self.send(id, *call, to, body.clone()),
             Effect::Reply { ticket, body } => self.reply(id, *ticket, body.clone()),
             Effect::ReadAt { token, offset } => self.laws.read_answered(*token, *offset),
@@ -436,6 +452,21 @@ impl Cluster {
 
     // --- Disks and clocks
 
+    /// The node's machine has a snapshot of all below `at`. False if that is not to be.
+    pub fn freeze(&mut self, id: ReplicaId, at: Offset) -> bool {
+        let node = self.node(id);
+        let newest = node.kept.snapshots.last().map_or(Offset::ZERO, |newest| newest.offset);
+        let durable = node.picture().durable;
+        if at <= newest || at > node.told.min(durable) {
+            return false;
+        }
+        let snapshot = OffsetEpoch::new(at, node.epoch_below(at));
+        node.kept.snapshots.push(snapshot);
+        node.durable_kept.snapshots.push(snapshot);
+        self.step(id, Input::Frozen { snapshot });
+        true
+    }
+
     /// Makes the first writes of a held disk durable.
     pub fn sync(&mut self, id: ReplicaId, writes: usize) {
         for _ in 0..writes {
@@ -535,7 +566,10 @@ impl Cluster {
 fn vote(body: &Request) -> Option<Vote> {
     match body {
         Request::Vote(vote) => Some(vote.clone()),
-        Request::BeginQuorumEpoch(_) | Request::EndQuorumEpoch(_) | Request::Fetch(_) => None,
+        Request::BeginQuorumEpoch(_)
+        | Request::EndQuorumEpoch(_)
+        | Request::Fetch(_)
+        | Request::FetchSnapshot(_) => None,
     }
 }
 

@@ -20,8 +20,37 @@ pub struct Record {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Disk {
     Election(ElectionState),
-    Append { base: Offset, records: Vec<Record> },
+    Append {
+        base: Offset,
+        records: Vec<Record>,
+    },
     Truncate(Offset),
+    /// With the records that the snapshot stands for.
+    Adopt(OffsetEpoch, Vec<Record>),
+    Trim(Offset),
+}
+
+/// How many bytes each snapshot has.
+pub const SNAPSHOT_BYTES: u64 = 10;
+
+/// Where a log begins, and the snapshots it has. The records below the start stay in the books:
+/// they are what the snapshots say.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Kept {
+    pub start: Offset,
+    pub snapshots: Vec<OffsetEpoch>,
+}
+
+impl Kept {
+    fn adopt(&mut self, snapshot: OffsetEpoch) {
+        *self = Kept { start: snapshot.offset, snapshots: vec![snapshot] };
+    }
+
+    fn trim(&mut self, start: Offset) {
+        assert!(self.snapshots.iter().any(|kept| kept.offset == start), "no snapshot at {start}");
+        self.start = start;
+        self.snapshots.retain(|kept| kept.offset >= start);
+    }
 }
 
 pub struct Node {
@@ -35,6 +64,12 @@ pub struct Node {
     pub ahead: Span,
     pub log: Vec<Record>,
     pub durable_log: Vec<Record>,
+    pub kept: Kept,
+    pub durable_kept: Kept,
+    /// Pieces of a download that are not durable yet.
+    pub pieces: VecDeque<Call>,
+    /// What a damaged log has to reach again; on disk.
+    pub must_reach: Option<OffsetEpoch>,
     pub durable_election: ElectionState,
     pub queue: VecDeque<(WriteId, Disk)>,
     pub held: bool,
@@ -54,6 +89,7 @@ pub struct Picture {
     pub leader: Option<ReplicaId>,
     pub voted: Option<ReplicaKey>,
     pub high_watermark: Option<Offset>,
+    pub start: Offset,
     pub end: Offset,
     pub durable: Offset,
     pub last_epoch: Epoch,
@@ -90,6 +126,10 @@ impl Node {
             ahead: Span::ZERO,
             log: Vec::new(),
             durable_log: Vec::new(),
+            kept: Kept::default(),
+            durable_kept: Kept::default(),
+            pieces: VecDeque::new(),
+            must_reach: None,
             durable_election: ElectionState::default(),
             queue: VecDeque::new(),
             held: false,
@@ -104,6 +144,8 @@ impl Node {
     pub fn format(&mut self, ends: &[OffsetEpoch], election: ElectionState) {
         self.durable_election = election;
         self.durable_log.clear();
+        self.durable_kept = Kept::default();
+        self.must_reach = None;
         for end in ends {
             while (self.durable_log.len() as u64) < end.offset.0 {
                 self.durable_log.push(Record { epoch: end.epoch, nonce: 0 });
@@ -113,6 +155,8 @@ impl Node {
 
     pub fn reread(&mut self) {
         self.log = self.durable_log.clone();
+        self.kept = self.durable_kept.clone();
+        self.pieces.clear();
         self.queue.clear();
         self.answers.clear();
         self.told = Offset::ZERO;
@@ -123,16 +167,18 @@ impl Node {
     pub fn recovered(&self) -> Recovered {
         Recovered {
             election: self.durable_election.clone(),
-            start: Offset::ZERO,
+            start: self.kept.start,
             end: Offset(self.log.len() as u64),
             epochs: self.epochs(),
+            snapshots: self.kept.snapshots.clone(),
+            must_reach: self.must_reach,
         }
     }
 
     /// The epoch table by definition.
     pub fn epochs(&self) -> Vec<(Epoch, Offset)> {
         let mut epochs: Vec<(Epoch, Offset)> = Vec::new();
-        for (offset, record) in self.log.iter().enumerate() {
+        for (offset, record) in self.log.iter().enumerate().skip(self.kept.start.0 as usize) {
             if epochs.last().is_none_or(|last| last.0 != record.epoch) {
                 epochs.push((record.epoch, Offset(offset as u64)));
             }
@@ -149,6 +195,7 @@ impl Node {
             leader: view.leader,
             voted: view.voted,
             high_watermark: view.high_watermark,
+            start: view.start,
             end: view.end,
             durable: view.durable,
             last_epoch: view.last_epoch,
@@ -158,7 +205,8 @@ impl Node {
         }
     }
 
-    pub fn write(&mut self, id: WriteId, write: &Write, nonce: u64) {
+    /// `committed` is what the whole cluster holds for that: what snapshots are made of.
+    pub fn write(&mut self, id: WriteId, write: &Write, nonce: u64, committed: &[Record]) {
         let end = Offset(self.log.len() as u64);
         let disk = match write {
             Write::Election(state) => Disk::Election(state.clone()),
@@ -182,17 +230,47 @@ impl Node {
                 self.log.truncate(cut.0 as usize);
                 Disk::Truncate(*cut)
             }
+            Write::Adopt { snapshot } => {
+                let records = committed[..snapshot.offset.0 as usize].to_vec();
+                self.log.clone_from(&records);
+                self.kept.adopt(*snapshot);
+                Disk::Adopt(*snapshot, records)
+            }
+            Write::Trim { start } => {
+                self.kept.trim(*start);
+                Disk::Trim(*start)
+            }
         };
         self.queue.push_back((id, disk));
     }
 
     /// Fills a fetch answer from the log, as the log is now.
     pub fn fill(&self, body: &mut Response) -> Vec<Record> {
+        if let Response::FetchSnapshot(answer) = body {
+            self.fill_piece(answer);
+        }
         let Response::Fetch(answer) = body else { return Vec::new() };
         let Fetched::Range { start, end, .. } = answer.fetched else { return Vec::new() };
+        assert!(start >= self.kept.start, "node {} serves {start}, which is gone", self.id);
         let records = self.log[start.0 as usize..end.0 as usize].to_vec();
         answer.fetched = Fetched::Batches(batches(start, &records));
         records
+    }
+
+    fn fill_piece(&self, answer: &mut SnapshotAnswer) {
+        let Piece::Served { max_bytes } = answer.piece else { return };
+        let left = SNAPSHOT_BYTES.saturating_sub(answer.position);
+        let bytes = left.min(max_bytes.into()) as u32;
+        (answer.view.error, answer.piece) = match self.kept.snapshots.contains(&answer.snapshot) {
+            false => (ErrorKind::SnapshotNotFound, Piece::Nothing),
+            true if left == 0 => (ErrorKind::PositionOutOfRange, Piece::Nothing),
+            true => (ErrorKind::None, Piece::Received { size: SNAPSHOT_BYTES, bytes }),
+        };
+    }
+
+    /// The epoch of the last of the first records.
+    pub fn epoch_below(&self, end: Offset) -> Epoch {
+        self.log[end.0 as usize - 1].epoch
     }
 
     /// Makes the first write durable.
@@ -202,6 +280,15 @@ impl Node {
             Disk::Election(state) => self.durable_election = state.clone(),
             Disk::Append { records, .. } => self.durable_log.extend(records),
             Disk::Truncate(end) => self.durable_log.truncate(end.0 as usize),
+            Disk::Adopt(snapshot, records) => {
+                self.durable_log.clone_from(records);
+                self.durable_kept.adopt(*snapshot);
+            }
+            Disk::Trim(start) => {
+                // What was made since is there as well: only its start lags.
+                self.durable_kept.snapshots.clone_from(&self.kept.snapshots);
+                self.durable_kept.start = *start;
+            }
         }
         Some((id, disk))
     }
@@ -215,6 +302,13 @@ impl Node {
             last = Some(id);
         }
         last
+    }
+}
+
+impl Node {
+    /// The next piece of a download that becomes durable, unless the disk is held.
+    pub fn store_free(&mut self) -> Option<Call> {
+        if self.held { None } else { self.pieces.pop_front() }
     }
 }
 

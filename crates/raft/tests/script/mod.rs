@@ -8,7 +8,7 @@ mod narrate;
 mod raw;
 mod words;
 
-use crate::cluster::{Cluster, Shape};
+use crate::cluster::{Cluster, Kept, Shape};
 use narrate::Narrator;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span};
 use quorate_raft::*;
@@ -119,6 +119,21 @@ impl Script {
                 let until = cluster.time(id) + Span::ms(words.number("within").unwrap_or(5_000));
                 cluster.step(id, Input::Shutdown { until });
             }
+            "freeze" => {
+                let (id, at) = (words.id(), words.number("at").expect("an end"));
+                assert!(cluster.freeze(id, Offset(at)), "{id} makes no snapshot of {at}");
+            }
+            "trim" => {
+                let (id, at) = (words.id(), words.option("at").expect("an id"));
+                let snapshot = words.end_epoch(at);
+                cluster.step(id, Input::Trim { snapshot });
+            }
+            "spoil" => {
+                let id = words.id();
+                let source = cluster.node(id).pieces.pop_front().expect("a piece on its way");
+                cluster.node(id).pieces.clear();
+                cluster.step(id, Input::Spoiled { source });
+            }
             "hold" => cluster.node(words.disk()).held = true,
             "release" => cluster.release(words.disk()),
             "sync" => {
@@ -144,7 +159,7 @@ impl Script {
                 let speaks = Features { pre_vote, rounds: !no(words.option("rounds")) };
                 cluster.step(at, Input::Peer { id, speaks });
             }
-            "vote" | "prevote" | "begin" | "end" | "fetch" => {
+            "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" => {
                 let (to, from) = words.arrow();
                 let body = raw::request(cluster, verb, to, from, &mut words);
                 self.narrator.asked(to, from, &body);
@@ -178,6 +193,11 @@ impl Script {
             Some("zero") => shape.no_directory = true,
             Some(other) => panic!("no such directories: {other}"),
         }
+        shape.compact = match words.option("policy") {
+            None | Some("delete") => false,
+            Some("compact") => true,
+            Some(other) => panic!("no such policy: {other}"),
+        };
         shape.endpoints = words.number("endpoints").unwrap_or(0) as usize;
         self.narrator = Narrator::default();
         self.narrator.details = words.option("show") == Some("details");
@@ -205,9 +225,16 @@ fn open(cluster: &mut Cluster, narrator: &Narrator, words: &mut Words<'_>) -> Ve
         leader: words.number("leader").map(|id| ReplicaId(id as u32)),
         voted: words.key("voted"),
     };
+    let kept = Kept {
+        start: Offset(words.number("start").unwrap_or(0)),
+        snapshots: words.ends("snapshots"),
+    };
+    let must_reach = words.ends("reach").pop();
     let mut lines = Vec::new();
     for id in ids {
         cluster.node(id).format(&ends, election.clone());
+        cluster.node(id).durable_kept = kept.clone();
+        cluster.node(id).must_reach = must_reach;
         match cluster.open(id) {
             Ok(()) => lines.extend(narrator.start(id, cluster)),
             Err(error) => lines.push(format!("{id} does not open: {error}")),

@@ -71,6 +71,8 @@ impl Narrator {
                     format!("{at} synced append [{base}..{})", *base + records.len() as u64)
                 }
                 Disk::Truncate(end) => format!("{at} synced truncate {end}"),
+                Disk::Adopt(snapshot, _) => format!("{at} synced adopt {snapshot}"),
+                Disk::Trim(start) => format!("{at} synced trim {start}"),
             }),
             Event::Step { at, before, after, effects } => {
                 let told = lines.len();
@@ -134,6 +136,11 @@ impl Narrator {
                         lines.push(format!("{at} truncate {end} -> {cut}"));
                         end = *cut;
                     }
+                    Write::Adopt { snapshot } => {
+                        lines.push(format!("{at} adopt {snapshot}"));
+                        end = snapshot.offset;
+                    }
+                    Write::Trim { start } => lines.push(format!("{at} trim {start}")),
                 }
             }
         }
@@ -172,10 +179,13 @@ impl Narrator {
                 Some(format!("{at} answers {} at {offset}", self.tokens[token]))
             }
             Effect::Stopped => Some(format!("{at} stopped")),
+            Effect::Abandon { snapshot } => Some(format!("{at} abandons {snapshot}")),
+            Effect::Reached => Some(format!("{at} reached")),
             Effect::Complain { what } => Some(format!("{at} complains: {what:?}")),
             Effect::Write { .. }
             | Effect::Send { .. }
             | Effect::Reply { .. }
+            | Effect::Store { .. }
             | Effect::Commit { .. }
             | Effect::Lead { .. } => None,
         }
@@ -203,6 +213,10 @@ impl Narrator {
                     line += &fetch.round.map_or(String::new(), |round| format!(" round={round}"));
                 }
                 line
+            }
+            Request::FetchSnapshot(ask) => {
+                let FetchSnapshot { snapshot, position, max_bytes, epoch, .. } = ask;
+                format!("FetchSnapshot {snapshot} at={position} max={max_bytes} epoch={epoch}")
             }
         }
     }
@@ -248,6 +262,17 @@ impl Narrator {
                 let round = round.map_or(String::new(), |round| format!(" round={round}"));
                 Some(format!("{from} -> {to} {what}{round}"))
             }
+            Response::FetchSnapshot(answer) => {
+                let what = match answer.piece {
+                    _ if answer.view.error != ErrorKind::None => refusal(&answer.view),
+                    Piece::Nothing | Piece::Served { .. } => "nothing".to_owned(),
+                    Piece::Received { size, bytes } => {
+                        let (snapshot, at) = (answer.snapshot, answer.position);
+                        format!("snapshot {snapshot} [{at}..{}) of {size}", at + u64::from(bytes))
+                    }
+                };
+                Some(format!("{from} -> {to} {what}"))
+            }
         }
     }
 }
@@ -260,7 +285,7 @@ fn error(kind: ErrorKind) -> String {
     if kind == ErrorKind::None { String::new() } else { format!(" {}", name_of(kind)) }
 }
 
-pub const ERRORS: [ErrorKind; 10] = [
+pub const ERRORS: [ErrorKind; 12] = [
     ErrorKind::None,
     ErrorKind::FencedLeaderEpoch,
     ErrorKind::UnknownLeaderEpoch,
@@ -270,6 +295,8 @@ pub const ERRORS: [ErrorKind; 10] = [
     ErrorKind::BrokerNotAvailable,
     ErrorKind::UnsupportedVersion,
     ErrorKind::InconsistentClusterId,
+    ErrorKind::SnapshotNotFound,
+    ErrorKind::PositionOutOfRange,
     ErrorKind::Other(-1),
 ];
 
@@ -285,6 +312,8 @@ pub fn name_of(kind: ErrorKind) -> &'static str {
         ErrorKind::BrokerNotAvailable => "BROKER_NOT_AVAILABLE",
         ErrorKind::UnsupportedVersion => "UNSUPPORTED_VERSION",
         ErrorKind::InconsistentClusterId => "INCONSISTENT_CLUSTER_ID",
+        ErrorKind::SnapshotNotFound => "SNAPSHOT_NOT_FOUND",
+        ErrorKind::PositionOutOfRange => "POSITION_OUT_OF_RANGE",
         ErrorKind::Other(_) => "UNKNOWN_SERVER_ERROR",
     }
 }
@@ -325,6 +354,9 @@ fn mark(offset: Option<Offset>) -> String {
 pub fn status(id: ReplicaId, picture: &Picture) -> String {
     let Picture { end, durable, last_epoch, high_watermark, parked, reads, voted, .. } = picture;
     let mut line = format!("{id} {}", role(picture));
+    if picture.start > Offset::ZERO {
+        line += &format!(" start={}", picture.start);
+    }
     if let (RoleName::Follower | RoleName::Observer, Some(voted)) = (picture.role, voted) {
         line += &format!(" voted={}", voted.id);
     }

@@ -61,6 +61,13 @@ pub fn request(
             max_bytes: 1_000_000,
             round: words.number("round"),
         }),
+        "fetchsnapshot" => Request::FetchSnapshot(FetchSnapshot {
+            epoch,
+            replica: Some(whole),
+            snapshot: last(words, "snapshot").expect("an id"),
+            position: words.number("position").unwrap_or(0),
+            max_bytes: words.number("max").unwrap_or(100) as u32,
+        }),
         other => panic!("no such question: {other}"),
     }
 }
@@ -94,6 +101,16 @@ pub fn answer(
     match words.option("to") {
         Some("begin") => return (Response::BeginQuorumEpoch(view), Vec::new()),
         Some("end") => return (Response::EndQuorumEpoch(view), Vec::new()),
+        Some("fetchsnapshot") => {
+            let position = words.number("position").unwrap_or(0);
+            let piece = words.number("bytes").map_or(Piece::Nothing, |bytes| Piece::Received {
+                size: words.number("size").unwrap_or(10),
+                bytes: bytes as u32,
+            });
+            let snapshot = last(words, "snapshot").unwrap_or_default();
+            let answer = SnapshotAnswer { view, snapshot, position, piece };
+            return (Response::FetchSnapshot(answer), Vec::new());
+        }
         Some(other) => panic!("no such question: {other}"),
         None => {}
     }

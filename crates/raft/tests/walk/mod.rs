@@ -110,6 +110,18 @@ impl Walk {
                     self.cluster.step(id, Input::Read { token });
                 }
             }
+            91 if runs && self.rng.one_in(2) => {
+                let told = self.cluster.picture(id).told;
+                let at = Offset(self.rng.below(told.0 + 1));
+                if self.rng.one_in(2) {
+                    self.cluster.freeze(id, at);
+                }
+                let kept = &self.cluster.nodes[&id].kept.snapshots;
+                let some = self.rng.below(kept.len() as u64) as usize;
+                if let Some(snapshot) = kept.get(some).copied() {
+                    self.cluster.step(id, Input::Trim { snapshot });
+                }
+            }
             91 if runs => {
                 let epoch = self.epoch(id);
                 self.cluster.step(id, Input::Resign { epoch });
@@ -299,6 +311,8 @@ impl Walk {
             ErrorKind::BrokerNotAvailable,
             ErrorKind::UnsupportedVersion,
             ErrorKind::InconsistentClusterId,
+            ErrorKind::SnapshotNotFound,
+            ErrorKind::PositionOutOfRange,
             ErrorKind::Other(77),
         ];
         let view = LeaderView {
@@ -312,7 +326,17 @@ impl Walk {
             endpoints: endpoints(from, self.rng.below(2) as usize),
         };
         let mut records = Vec::new();
-        let body = match self.rng.below(6) {
+        let body = match self.rng.below(8) {
+            6 | 7 => Response::FetchSnapshot(SnapshotAnswer {
+                view,
+                snapshot: self.last(to),
+                position: self.rng.below(12),
+                piece: match self.rng.below(4) {
+                    0 => Piece::Nothing,
+                    1 => Piece::Served { max_bytes: 7 },
+                    _ => Piece::Received { size: 10, bytes: self.rng.below(11) as u32 },
+                },
+            }),
             0 => Response::Vote(VoteAnswer { view, granted: self.rng.one_in(2) }),
             1 => Response::BeginQuorumEpoch(view),
             2 => Response::EndQuorumEpoch(view),

@@ -1,0 +1,113 @@
+//! The snapshots that this replica has, and whoever needs one because the log no longer reaches so
+//! far back (KIP-630).
+//!
+//! The core knows ids, never bytes: sizes and positions are the caller's. A snapshot ends where
+//! something is committed, so it never goes away by a truncation.
+
+use crate::effect::{Complaint, Effect, Ticket, Write};
+use crate::message::{ErrorKind, FetchSnapshot, Piece, Response, SnapshotAnswer};
+use crate::mutants::mutant;
+use crate::quorum::Quorum;
+use crate::role::Role;
+use quorate_base::{Epoch, Offset, OffsetEpoch};
+
+impl Quorum {
+    /// The snapshot that a log which ends like this has to start from; `None` if ours reaches back
+    /// far enough to serve it, or to say where the two part [P56].
+    pub(crate) fn snapshot_for(&self, from: OffsetEpoch) -> Option<OffsetEpoch> {
+        let (oldest, newest) = (self.snapshots.first()?, self.snapshots.last()?);
+        if mutant!(self, ServeBelowStart) {
+            return None;
+        }
+        let trimmed = self.start > Offset::ZERO;
+        let gone = from.offset < self.start
+            // The record before our start is not the one before its end, or nobody can tell.
+            || trimmed && from.offset == self.start && self.epochs.before() != Some(from.epoch)
+            || trimmed && self.epochs.before().is_some_and(|before| from.epoch < before);
+        let early = from.offset == Offset::ZERO || from.epoch < oldest.epoch;
+        (gone || early && self.config.serve_snapshots).then_some(*newest)
+    }
+
+    /// A replica asks for bytes of a snapshot [P58].
+    pub(crate) fn on_fetch_snapshot(
+        &mut self,
+        ticket: Ticket,
+        ask: &FetchSnapshot,
+        out: &mut Vec<Effect>,
+    ) {
+        let error = self.may_serve(ask.epoch).err().unwrap_or(ErrorKind::None);
+        let ours = ask.replica.is_some_and(|key| Some(key.id) == self.id());
+        let error = match error {
+            ErrorKind::None if ours => {
+                if let Some(id) = self.id() {
+                    out.push(Effect::Complain { what: Complaint::SharesOurId { id } });
+                }
+                ErrorKind::InvalidRequest
+            }
+            // The one that holds only the first voters is for its own node.
+            ErrorKind::None if ask.snapshot.offset == Offset::ZERO => ErrorKind::SnapshotNotFound,
+            error => error,
+        };
+        let piece = match error {
+            ErrorKind::None => {
+                if let Some(key) = ask.replica {
+                    self.mark(key);
+                }
+                Piece::Served { max_bytes: ask.max_bytes }
+            }
+            _ => Piece::Nothing,
+        };
+        let body = Response::FetchSnapshot(SnapshotAnswer {
+            view: self.leader_view(error),
+            snapshot: ask.snapshot,
+            position: ask.position,
+            piece,
+        });
+        self.reply(ticket, self.shown(), body, out);
+    }
+
+    /// What only the leader of the fetcher's epoch serves [P26].
+    pub(crate) fn may_serve(&self, epoch: Epoch) -> Result<(), ErrorKind> {
+        let leads = matches!(self.role, Role::Leader(_));
+        if epoch < self.standing.epoch {
+            Err(ErrorKind::FencedLeaderEpoch)
+        } else if epoch > self.standing.epoch {
+            Err(ErrorKind::UnknownLeaderEpoch)
+        } else if !leads {
+            Err(ErrorKind::NotLeaderOrFollower)
+        } else if self.stopping.is_some() {
+            Err(ErrorKind::BrokerNotAvailable)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A snapshot of our own machine is whole and durable.
+    pub(crate) fn on_frozen(&mut self, snapshot: OffsetEpoch) {
+        let newest = self.snapshots.last().map_or(Offset::ZERO, |newest| newest.offset);
+        if snapshot.offset <= newest.max(self.start) {
+            return; // A download overtook it, or it was made twice.
+        }
+        assert!(
+            snapshot.offset <= self.committed,
+            "a snapshot of {snapshot}, but {} is committed",
+            self.committed
+        );
+        self.snapshots.push(snapshot);
+    }
+
+    /// Retention wants the log to begin at this snapshot's end [P57].
+    pub(crate) fn on_trim(&mut self, snapshot: OffsetEpoch, out: &mut Vec<Effect>) {
+        let start = snapshot.offset;
+        // What is known is committed; after a download it is perhaps not durable yet.
+        let safe = start <= self.committed.min(self.writes.durable());
+        if start <= self.start || !safe || !self.snapshots.contains(&snapshot) {
+            return;
+        }
+        self.epochs.trim(start, snapshot.epoch, self.end);
+        self.start = start;
+        self.snapshots.retain(|kept| kept.offset >= start);
+        let id = self.writes.issue();
+        out.push(Effect::Write { id, write: Write::Trim { start } });
+    }
+}
