@@ -33,7 +33,8 @@ pub struct Config {
     pub fetch_max_wait: Span,
     /// How many bytes our fetches ask for.
     pub fetch_max_bytes: u32,
-    /// `controller.quorum.fetch.snapshot.max.bytes`: how many bytes of a snapshot we ask for at once.
+    /// `controller.quorum.fetch.snapshot.max.bytes`: how many bytes of a snapshot we ask for at
+    /// once.
     pub snapshot_max_bytes: u32,
     /// `cleanup.policy=delete`: the log begins at a snapshot, and whoever lacks what was before
     /// gets that. Otherwise snapshots are the node's own, and all records are served.

@@ -1,5 +1,5 @@
-//! The follower's side of a snapshot: fetching it piece by piece, and putting it in the place of the
-//! log [P59] [P60].
+//! The follower's side of a snapshot: fetching it piece by piece, and putting it in the place of
+//! the log [P59] [P60].
 //!
 //! Pieces are stored beside the log, on a lane that nothing waits for. Only when the whole file is
 //! durable and checked does it replace the log, in one write of the log's own lane; the next fetch

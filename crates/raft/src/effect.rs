@@ -109,8 +109,8 @@ pub enum Input {
         /// Its id.
         snapshot: OffsetEpoch,
     },
-    /// The bytes of this [`Effect::Store`], and of all before it, are durable. If they were the last
-    /// of the snapshot, the file was checked as a whole.
+    /// The bytes of this [`Effect::Store`], and of all before it, are durable. If they were the
+    /// last of the snapshot, the file was checked as a whole.
     Stored {
         /// Whose.
         source: Call,

@@ -40,8 +40,8 @@ pub enum OpenError {
         /// Where it starts.
         start: Offset,
     },
-    /// A snapshot ends beyond the log, or they are not in order: what was found is not what recovery
-    /// leaves.
+    /// A snapshot ends beyond the log, or they are not in order: what was found is not what
+    /// recovery leaves.
     SnapshotBeyondEnd {
         /// The newest one.
         snapshot: OffsetEpoch,

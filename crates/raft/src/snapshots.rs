@@ -2,7 +2,7 @@
 //! far back (KIP-630).
 //!
 //! The core knows ids, never bytes: sizes and positions are the caller's. A snapshot ends where
-//! something is committed, so it never goes away by a truncation.
+//! something is committed, so it never goes away by a truncation [P55].
 
 use crate::effect::{Complaint, Effect, Ticket, Write};
 use crate::message::{ErrorKind, FetchSnapshot, Piece, Response, SnapshotAnswer};
@@ -35,27 +35,15 @@ impl Quorum {
         ask: &FetchSnapshot,
         out: &mut Vec<Effect>,
     ) {
-        let error = self.may_serve(ask.epoch).err().unwrap_or(ErrorKind::None);
-        let ours = ask.replica.is_some_and(|key| Some(key.id) == self.id());
-        let error = match error {
-            ErrorKind::None if ours => {
-                if let Some(id) = self.id() {
-                    out.push(Effect::Complain { what: Complaint::SharesOurId { id } });
-                }
-                ErrorKind::InvalidRequest
-            }
-            // The one that holds only the first voters is for its own node.
-            ErrorKind::None if ask.snapshot.offset == Offset::ZERO => ErrorKind::SnapshotNotFound,
-            error => error,
-        };
-        let piece = match error {
-            ErrorKind::None => {
+        let checked = self.may_serve(ask.epoch).and_then(|()| self.may_have(ask, out));
+        let (error, piece) = match checked {
+            Err(error) => (error, Piece::Nothing),
+            Ok(()) => {
                 if let Some(key) = ask.replica {
                     self.mark(key);
                 }
-                Piece::Served { max_bytes: ask.max_bytes }
+                (ErrorKind::None, Piece::Served { max_bytes: ask.max_bytes })
             }
-            _ => Piece::Nothing,
         };
         let body = Response::FetchSnapshot(SnapshotAnswer {
             view: self.leader_view(error),
@@ -64,6 +52,20 @@ impl Quorum {
             piece,
         });
         self.reply(ticket, self.shown(), body, out);
+    }
+
+    fn may_have(&self, ask: &FetchSnapshot, out: &mut Vec<Effect>) -> Result<(), ErrorKind> {
+        if let Some(key) = ask.replica
+            && Some(key.id) == self.id()
+        {
+            out.push(Effect::Complain { what: Complaint::SharesOurId { id: key.id } });
+            return Err(ErrorKind::InvalidRequest);
+        }
+        // The one that holds only the first voters is for its own node.
+        match ask.snapshot.offset == Offset::ZERO {
+            true => Err(ErrorKind::SnapshotNotFound),
+            false => Ok(()),
+        }
     }
 
     /// What only the leader of the fetcher's epoch serves [P26].
@@ -82,7 +84,7 @@ impl Quorum {
         }
     }
 
-    /// A snapshot of our own machine is whole and durable.
+    /// A snapshot of our own machine is whole and durable. It is not ahead of our log [P61].
     pub(crate) fn on_frozen(&mut self, snapshot: OffsetEpoch) {
         let newest = self.snapshots.last().map_or(Offset::ZERO, |newest| newest.offset);
         if snapshot.offset <= newest.max(self.start) {

@@ -16,13 +16,12 @@ const LEFT_OUT: [u32; 13] = [7, 17, 27, 37, 47, 57, 67, 77, 87, 97, 107, 117, 12
 
 const MEMBERSHIP: &str =
     "voter sets change with kraft.version 1 only; the core's set is static so far";
-const SNAPSHOTS: &str = "needs snapshots, which the core does not have yet";
 const FILES: &str = "a file's bytes: crate log";
 const WIRE: &str = "a message's or property's text or bytes: crates wire, node and quorate";
 
 /// Behaviours that no test of this crate can show, and why.
 const NOT_HERE: [(u32, &str); 21] = [
-    (15, SNAPSHOTS),
+    (15, FILES),
     (16, FILES),
     (36, FILES),
     (43, FILES),
