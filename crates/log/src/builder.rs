@@ -1,4 +1,5 @@
-//! Writes record batches. All records of a batch carry the batch's time.
+//! Writes record batches. All records of a batch carry the batch's time, but for those of
+//! snapshots, which keep their own.
 //!
 //! One buffer, written once: the header's place is left free and filled in at the end, when lengths
 //! and checksum are known.
@@ -14,6 +15,7 @@ pub struct BatchBuilder {
     base: Offset,
     epoch: Epoch,
     timestamp_ms: i64,
+    max_timestamp_ms: i64,
     attributes: u16,
     records: u32,
     buffer: BytesMut,
@@ -24,7 +26,15 @@ impl BatchBuilder {
     pub fn new(base: Offset, epoch: Epoch, timestamp_ms: i64) -> BatchBuilder {
         let mut buffer = BytesMut::with_capacity(512);
         buffer.put_bytes(0, HEADER_BYTES);
-        BatchBuilder { base, epoch, timestamp_ms, attributes: 0, records: 0, buffer }
+        BatchBuilder {
+            base,
+            epoch,
+            timestamp_ms,
+            max_timestamp_ms: timestamp_ms,
+            attributes: 0,
+            records: 0,
+            buffer,
+        }
     }
 
     /// A batch of control records, which speak of the log itself.
@@ -57,19 +67,34 @@ impl BatchBuilder {
         count: u32,
         headers: &[u8],
     ) {
+        self.record_at(self.timestamp_ms, key, value, count, &[headers]);
+    }
+
+    /// The same for a record with a time of its own; the headers may come in parts.
+    pub(crate) fn record_at(
+        &mut self,
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        count: u32,
+        headers: &[&[u8]],
+    ) {
         let (delta, count) = (i64::from(self.records), i64::from(count));
-        // Attributes and time, each one zero byte.
-        let mut body = 2 + varint::size(delta) + sized(key) + sized(value);
-        body += varint::size(count) + headers.len();
+        let time = timestamp_ms.wrapping_sub(self.timestamp_ms);
+        self.max_timestamp_ms = self.max_timestamp_ms.max(timestamp_ms);
+        // Attributes: one zero byte.
+        let mut body = 1 + varint::size(time) + varint::size(delta) + sized(key) + sized(value);
+        body += varint::size(count) + headers.iter().map(|part| part.len()).sum::<usize>();
 
         self.buffer.reserve(varint::size(body as i64) + body);
         varint::put(&mut self.buffer, body as i64);
-        self.buffer.put_bytes(0, 2);
+        self.buffer.put_u8(0);
+        varint::put(&mut self.buffer, time);
         varint::put(&mut self.buffer, delta);
         put_sized(&mut self.buffer, key);
         put_sized(&mut self.buffer, value);
         varint::put(&mut self.buffer, count);
-        self.buffer.put_slice(headers);
+        headers.iter().for_each(|part| self.buffer.put_slice(part));
         self.records += 1;
     }
 
@@ -102,7 +127,7 @@ impl BatchBuilder {
         header.put_u16(self.attributes);
         header.put_u32(self.records - 1);
         header.put_i64(self.timestamp_ms);
-        header.put_i64(self.timestamp_ms);
+        header.put_i64(self.max_timestamp_ms);
         header.put_i64(-1); // no producer id,
         header.put_i16(-1); // no producer epoch,
         header.put_i32(-1); // no sequence

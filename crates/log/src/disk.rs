@@ -49,6 +49,10 @@ pub trait Disk: Clone + Send {
     /// that were not written read as zeros. If there is no room the file is as it was.
     fn allocate(&mut self, file: &mut Self::File, bytes: u64) -> io::Result<()>;
 
+    /// Says that this file, which is whole, is never to be written again, as far as the disk can
+    /// keep that; its name can still be changed and taken away.
+    fn protect(&mut self, file: &mut Self::File) -> io::Result<()>;
+
     /// Gives a file another name in the same directory, replacing what had it; durable after
     /// [`Disk::sync_dir`].
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;

@@ -5,18 +5,22 @@
 //! crash leaves it at most behind the batches, or ahead by entries beyond their end. Recovery mends
 //! both. Below the synced mark the two must agree, which guards the one field of a batch that its
 //! checksum leaves out: the epoch.
+//!
+//! The first entry also says where the log begins, once a snapshot stands for what was before.
 
 use crate::error::BadText;
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
 use std::fmt::Write;
 
 /// Its name.
 pub(crate) const NAME: &str = "leader-epoch-checkpoint";
 
-/// Epochs and their first offsets. Invariant: both grow from entry to entry.
+/// Epochs and their first offsets. Invariant: both grow from entry to entry, from `floor` on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EpochTable {
+    /// Where the log begins, and the epoch of the record before.
+    floor: OffsetEpoch,
     entries: Vec<(Epoch, Offset)>,
 }
 
@@ -26,13 +30,38 @@ impl EpochTable {
         &self.entries
     }
 
-    /// The newest epoch that has records.
+    /// The newest epoch that has records; behind a snapshot, that of the snapshot if there are none.
     pub fn last_epoch(&self) -> Option<Epoch> {
-        self.entries.last().map(|(epoch, _)| *epoch)
+        self.entries.last().map(|(epoch, _)| *epoch).or(self.floor_epoch())
+    }
+
+    /// The epoch of the record before the start of a log that does not begin at 0.
+    pub(crate) fn floor_epoch(&self) -> Option<Epoch> {
+        (self.floor.offset > Offset::ZERO).then_some(self.floor.epoch)
+    }
+
+    /// The table of a log that begins, and ends, where a snapshot does.
+    pub(crate) fn behind(floor: OffsetEpoch) -> EpochTable {
+        EpochTable { floor, entries: Vec::new() }
+    }
+
+    /// The log, which ends at `end`, begins at `floor` from now on.
+    pub(crate) fn advance(&mut self, floor: OffsetEpoch, end: Offset) {
+        self.floor = floor;
+        let OffsetEpoch { offset: start, .. } = floor;
+        let after = self.entries.partition_point(|(_, first)| *first <= start);
+        // What begins below the start or there goes, but for the epoch of the record there.
+        let there = after.checked_sub(1).map(|at| self.entries[at].0);
+        self.entries.drain(..after);
+        if let Some(epoch) = there.filter(|_| start < end) {
+            self.entries.insert(0, (epoch, start));
+        }
     }
 
     /// Notes that a batch of `epoch` lies at `base`; tells whether that began an epoch.
     pub(crate) fn note(&mut self, epoch: Epoch, base: Offset) -> bool {
+        let floor = self.floor.epoch;
+        assert!(epoch >= floor, "epoch {epoch} at {base} follows a snapshot of epoch {floor}");
         if let Some((last, first)) = self.entries.last() {
             assert!(epoch >= *last, "epoch {epoch} at {base} follows epoch {last}");
             if epoch == *last {
@@ -57,10 +86,16 @@ impl EpochTable {
         &self.entries[..self.entries.partition_point(|(_, first)| *first < end)]
     }
 
-    /// The file: version 0, the number of entries, an entry a line.
+    /// The file: version 0, the number of entries, an entry a line. The first one says where the log
+    /// begins: an empty log behind a snapshot has the snapshot's epoch and end there.
     pub(crate) fn encode(&self) -> Bytes {
-        let mut text = format!("0\n{}\n", self.entries.len());
-        for (epoch, first) in &self.entries {
+        let floor = (self.floor.epoch, self.floor.offset);
+        let lines = match &self.entries[..] {
+            [] if floor.1 > Offset::ZERO => std::slice::from_ref(&floor),
+            entries => entries,
+        };
+        let mut text = format!("0\n{}\n", lines.len());
+        for (epoch, first) in lines {
             writeln!(text, "{epoch} {first}").expect("a String takes all");
         }
         text.into()

@@ -52,6 +52,15 @@ pub enum Error {
         /// What is there.
         found: String,
     },
+    /// The log does not begin at 0, and no snapshot stands for what lay below (T8, KAFKA-14240).
+    Uncovered {
+        /// The partition's directory.
+        path: String,
+        /// Where the log begins.
+        start: quorate_base::Offset,
+        /// The end of the newest snapshot that can be read; `None` if there is none.
+        newest: Option<quorate_base::Offset>,
+    },
     /// The directory belongs to another cluster or node.
     Foreign {
         /// The file that says so.
@@ -116,6 +125,18 @@ impl fmt::Display for Error {
                 "{path} is damaged at byte {position}: expected {expected}, found {found}; \
                  this was on disk and may be promised to others, so it is not cut off; {REPLACE}"
             ),
+            Error::Uncovered { path, start, newest } => {
+                write!(f, "{path}: the log begins at offset {start}, but ")?;
+                match newest {
+                    Some(newest) => write!(f, "the newest snapshot ends at offset {newest}")?,
+                    None => f.write_str("there is no snapshot")?,
+                }
+                write!(
+                    f,
+                    ": what lay below offset {start} is not here, so the state cannot be built; \
+                     put back a snapshot file that ends at {start} or behind it, or {REPLACE}"
+                )
+            }
             Error::Foreign { path, property, expected, found } => write!(
                 f,
                 "{path} has {property}={found}, but {expected} is configured: the directory belongs \
@@ -139,6 +160,7 @@ impl std::error::Error for Error {
             | Error::AlreadyFormatted { .. }
             | Error::Malformed { .. }
             | Error::Damaged { .. }
+            | Error::Uncovered { .. }
             | Error::Foreign { .. }
             | Error::NotABoundary { .. } => None,
         }

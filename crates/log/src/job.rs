@@ -2,7 +2,7 @@
 
 use crate::{EpochTable, IndexBytes};
 use bytes::Bytes;
-use quorate_base::Offset;
+use quorate_base::{Offset, OffsetEpoch};
 
 /// One change of the directory. Jobs are carried out in the order in which they were planned.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,6 +11,16 @@ pub enum Job {
     Append(Append),
     /// Cut the log back.
     Truncate(Truncate),
+    /// Give up the whole log for a snapshot that is durable and checked, see [`crate::Log::adopt`].
+    Adopt(Adopt),
+    /// Forget what lies below a snapshot, see [`crate::Log::trim`].
+    Trim(Trim),
+    /// Take a small file of the partition away, durably before anything that follows; no error if
+    /// it is not there.
+    Remove {
+        /// Its name.
+        name: &'static str,
+    },
     /// Give a small file of the partition new contents, durably before anything that follows.
     Replace {
         /// Its name.
@@ -54,6 +64,28 @@ pub struct Truncate {
     pub epochs: Option<EpochTable>,
     /// The segment's indexes afterwards.
     pub index: IndexBytes,
+}
+
+/// See [`Job::Adopt`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Adopt {
+    /// The snapshot at whose end the log begins and ends afterwards. Its file may still be `.part`.
+    pub snapshot: OffsetEpoch,
+    /// The segments that go, newest first: all.
+    pub segments: Vec<Offset>,
+    /// The snapshots that go.
+    pub snapshots: Vec<OffsetEpoch>,
+}
+
+/// See [`Job::Trim`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trim {
+    /// The epoch table afterwards, which says where the log begins; `None` if that stays.
+    pub epochs: Option<EpochTable>,
+    /// The segments that go, oldest first.
+    pub segments: Vec<Offset>,
+    /// The snapshots that go.
+    pub snapshots: Vec<OffsetEpoch>,
 }
 
 /// Where in its file a segment is cut.

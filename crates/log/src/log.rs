@@ -11,24 +11,26 @@ use crate::index::TimeEntry;
 use crate::job::{Append, Cut, Job, Truncate};
 use crate::segment::Segment;
 use crate::tail::{Tail, TailBatch};
-use crate::{Election, EpochTable, IndexBytes, Options, Recovery, election_file};
+use crate::{Election, EpochTable, IndexBytes, Options, Recovery, Snapshot, election_file};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
 
 /// The log of one partition. Invariant: `start <= end`; the segments join, without gap, from
-/// `start`.
+/// `start` or below.
 #[derive(Clone, Debug)]
 pub struct Log {
-    options: Options,
-    start: Offset,
-    end: Offset,
+    pub(crate) options: Options,
+    pub(crate) start: Offset,
+    pub(crate) end: Offset,
     /// Invariant: `durable <= end`.
-    durable: Offset,
-    generation: u64,
+    pub(crate) durable: Offset,
+    pub(crate) generation: u64,
     /// Never empty; the last one takes the appends.
-    segments: Vec<Segment>,
-    epochs: EpochTable,
-    tail: Tail,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) epochs: EpochTable,
+    pub(crate) tail: Tail,
+    /// Oldest first; one of them ends at `start`, or behind it, if `start` is above 0.
+    pub(crate) snapshots: Vec<Snapshot>,
 }
 
 /// What [`Log::read`] found.
@@ -54,6 +56,7 @@ impl Log {
             segments: recovery.segments.clone(),
             epochs: recovery.epochs.clone(),
             tail: Tail::default(),
+            snapshots: recovery.snapshots.clone(),
         };
         assert!(!log.segments.is_empty(), "a log has a segment");
         log
@@ -69,7 +72,12 @@ impl Log {
         self.end
     }
 
-    /// Grows with each truncation: what a cold read of an older generation brings is to be dropped.
+    /// The end and the epoch of the last record, or of the snapshot that the log begins behind.
+    pub fn last(&self) -> OffsetEpoch {
+        OffsetEpoch::new(self.end, self.epochs.last_epoch().unwrap_or_default())
+    }
+
+    /// Grows with each truncation and with each adopted snapshot: what a cold read of an older generation brings is to be dropped.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -254,7 +262,12 @@ impl Log {
         self.tail.check(self.end);
         let tail = self.tail.base().unwrap_or(self.end);
         assert!(tail <= self.durable, "memory begins at {tail}, durable is {}", self.durable);
-        assert_eq!(self.segments[0].base, self.start, "the first segment begins the log");
+        let first = self.segments[0].base;
+        assert!(first <= self.start, "segment {first} begins the log at {}", self.start);
+        if let Some(second) = self.segments.get(1).map(|segment| segment.base) {
+            assert!(second > self.start, "segment {first} is wholly below {}", self.start);
+        }
+        self.check_snapshots();
         for pair in self.segments.windows(2) {
             assert!(pair[0].base < pair[1].base, "segments {} {}", pair[0].base, pair[1].base);
         }

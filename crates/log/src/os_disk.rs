@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fmt, process};
 
@@ -148,6 +148,10 @@ impl Disk for OsDisk {
             file.set_len(before)?;
         }
         result
+    }
+
+    fn protect(&mut self, file: &mut File) -> io::Result<()> {
+        file.set_permissions(fs::Permissions::from_mode(0o400))
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {

@@ -6,9 +6,12 @@
 
 use crate::batch::{Fault, HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
-use crate::{Batch, Batches, Error};
+use crate::{Batch, Batches, Codec, Error};
 use bytes::Bytes;
 
+/// No batch that anything of ours or of Kafka's writes comes near this; a larger one is not read
+/// into memory.
+const LARGEST_BYTES: u64 = 256 << 20;
 /// Read at once, or more where a batch is larger.
 const CHUNK_BYTES: u64 = 1 << 20;
 
@@ -22,8 +25,8 @@ pub(crate) enum Found {
     Nothing(Fault),
 }
 
-pub(crate) struct BatchReader<'a, D: Disk> {
-    disk: &'a D,
+pub(crate) struct BatchReader<D: Disk> {
+    disk: D,
     file: D::File,
     path: String,
     len: u64,
@@ -32,8 +35,9 @@ pub(crate) struct BatchReader<'a, D: Disk> {
     chunk_at: u64,
 }
 
-impl<'a, D: Disk> BatchReader<'a, D> {
-    pub fn open(disk: &'a mut D, path: &str) -> Result<BatchReader<'a, D>, Error> {
+impl<D: Disk> BatchReader<D> {
+    pub fn open(disk: &D, path: &str) -> Result<BatchReader<D>, Error> {
+        let mut disk = disk.clone();
         let file = disk.open(path, Mode::Read).map_err(Error::io(Operation::Open, path))?;
         let len = disk.len(&file).map_err(Error::io(Operation::Read, path))?;
         let path = path.to_owned();
@@ -43,6 +47,12 @@ impl<'a, D: Disk> BatchReader<'a, D> {
     /// Where the next batch begins.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Goes on at this byte, which lies within the file or at its end.
+    pub fn seek(&mut self, position: u64) {
+        assert!(position <= self.len, "byte {position} of {}", self.len);
+        self.position = position;
     }
 
     /// Bytes in the file.
@@ -78,9 +88,12 @@ impl<'a, D: Disk> BatchReader<'a, D> {
         let Some(first) = bytes.first_chunk() else {
             return Ok(Err(Fault::Cut { need: HEADER_BYTES as u64, have }));
         };
-        Ok(Header::read(first).and_then(|header| match header.bytes <= have {
-            true => Ok(header),
-            false => Err(Fault::Cut { need: header.bytes, have }),
+        Ok(Header::read(first).and_then(|header| match header.bytes {
+            need if need > have => Err(Fault::Cut { need, have }),
+            LARGEST_BYTES.. => {
+                Err(Fault::TooLarge { codec: Codec::None, limit: LARGEST_BYTES })
+            }
+            _ => Ok(header),
         }))
     }
 

@@ -3,20 +3,27 @@
 //! Rules: a damaged or cut batch is a torn tail only in the last segment and only at or above the
 //! synced mark; it is cut off and a [`Note`] says so. Everywhere else it is an error, because this
 //! replica may have promised those records. Whatever is kept is synced before it is reported, so
-//! all of a [`Recovery`] is durable. A crash during recovery is as any other. See `synced_file.rs`
+//! all of a [`Recovery`] is durable. A snapshot ahead of the log is a download that was not adopted
+//! to the end: the log is emptied behind it. A log that begins above 0 needs a snapshot there. A crash during recovery is as any other. See `synced_file.rs`
 //! for what the mark proves and `epoch_file.rs` for what its table guards.
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::error::BadText;
 use crate::file::{TEMPORARY, join, read_file, replace_file};
-use crate::index::IndexCheck;
+use crate::index::{self, IndexCheck};
 use crate::index_files::{self, Indexes};
 use crate::scan::{Scan, scan};
-use crate::segment::{Segment, base_of, file_name};
+use crate::segment::{Segment, base_before, base_of, file_name};
+use crate::set_away::Away;
+use crate::snapshot_name::{DAMAGED, DELETED, SnapshotName};
+use crate::snapshot_shelf::{self, Shelf};
 use crate::synced_file::{self, Found, Mark, SyncedFile};
-use crate::{Election, EpochTable, Error, IndexBytes, Options, election_file, epoch_file};
+use crate::{
+    Election, EpochTable, Error, IndexBytes, Note, Options, Snapshot, election_file, epoch_file,
+    must_reach_file,
+};
 use quorate_base::{Offset, OffsetEpoch};
-use std::{fmt, io};
+use std::io;
 
 /// What a directory holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,139 +36,239 @@ pub struct Recovery {
     pub end: Offset,
     /// Where each epoch begins.
     pub epochs: EpochTable,
+    /// The snapshots, oldest first; the newest was read whole. Without the bootstrap one at 0.
+    pub snapshots: Vec<Snapshot>,
+    /// The log went up to here once and has lost a part since: until it is there again this replica
+    /// must not vote or stand (see [`crate::set_aside`]).
+    pub must_reach: Option<OffsetEpoch>,
     /// What had to be mended, for one line of the node's log each.
     pub notes: Vec<Note>,
     pub(crate) segments: Vec<Segment>,
 }
 
 impl Recovery {
-    /// The end of the log and the epoch of its last record.
+    /// The end of the log and the epoch of its last record, or of the snapshot that it begins and
+    /// ends behind.
     pub fn last(&self) -> OffsetEpoch {
         OffsetEpoch::new(self.end, self.epochs.last_epoch().unwrap_or_default())
     }
 }
 
-/// Something that recovery mended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Note {
-    /// The last write was cut short by a crash. Nobody was promised what it held.
-    TornTail {
-        /// The segment.
-        path: String,
-        /// Where it was cut.
-        position: u64,
-        /// How much went.
-        bytes: u64,
-        /// The end of the log now.
-        end: Offset,
-        /// What was wrong with the first batch that went.
-        fault: crate::Fault,
-    },
-    /// The epoch table did not follow the log and was written anew from it.
-    EpochsRebuilt {
-        /// The file.
-        path: String,
-        /// What was wrong with it.
-        why: String,
-    },
-    /// A file that a crash left half written was removed.
-    LeftOver {
-        /// The file.
-        path: String,
-    },
-    /// An index said what the log does not. One that only lagged is completed without a word.
-    IndexRebuilt {
-        /// The file.
-        path: String,
-        /// The first byte that was wrong.
-        position: u64,
-        /// What belongs there.
-        expected: String,
-        /// What was there.
-        found: String,
-    },
-    /// The synced mark could not be read; the log held no damage, so a new one was made.
-    MarkRebuilt {
-        /// The file.
-        path: String,
-    },
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Note::TornTail { path, position, bytes, end, fault } => write!(
-                f,
-                "file={path} position={position} cut={bytes} end={end} {fault}: cut off the torn \
-                 tail of the last write, which was never confirmed"
-            ),
-            Note::EpochsRebuilt { path, why } => {
-                write!(f, "file={path} {why}: written anew from the log")
-            }
-            Note::LeftOver { path } => {
-                write!(f, "file={path}: removed what a crash left half written")
-            }
-            Note::IndexRebuilt { path, position, expected, found } => write!(
-                f,
-                "file={path} position={position} expected {expected}, found {found}: written anew \
-                 from the log"
-            ),
-            Note::MarkRebuilt { path } => {
-                write!(f, "file={path}: unreadable, made anew; the log itself is whole")
-            }
+/// Reads and mends the partition's directory. Fails on one that was never formatted.
+pub fn recover<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
+    let mut notes = Vec::new();
+    loop {
+        // Again only after the log was emptied behind its newest snapshot, which is not ahead then.
+        if let Some(recovery) = recover_once(disk, options, &mut notes)? {
+            return Ok(Recovery { notes, ..recovery });
         }
     }
 }
 
-/// Reads and mends the partition's directory. Fails on one that was never formatted.
-pub fn recover<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
+/// `None` if the log was reset to a snapshot and is to be read again.
+fn recover_once<D: Disk>(
+    disk: &mut D,
+    options: &Options,
+    notes: &mut Vec<Note>,
+) -> Result<Option<Recovery>, Error> {
     let &Options { ref partition, index_interval_bytes, .. } = options;
-    let mut recover = Recover { disk, dir: partition, index_interval_bytes, notes: Vec::new() };
-    let bases = recover.segments()?;
+    let reached = OffsetEpoch::default();
+    let (begins, met) = (None, false);
+    let mut recover =
+        Recover { disk, dir: partition, index_interval_bytes, notes, reached, begins, met };
+    let names = recover.names()?;
     let election = recover.election()?;
+    let must_reach = must_reach_file::read(recover.disk, recover.dir)?;
     let mark = synced_file::read(recover.disk, recover.dir)?;
+    let mut bases = recover.segments(&names, mark)?;
+    let mut shelf = snapshot_shelf::read(recover.disk, recover.dir, &names, recover.notes)?;
+    let table = recover.table()?;
+    recover.begins(&mut bases, &table, &shelf)?;
+
     let mut epochs = EpochTable::default();
-    let scans = recover.scan(&bases, mark, &mut epochs)?;
+    let scanned = recover.scan(&bases, mark, &mut epochs);
+    let claims = Claims { mark, table: table.as_ref().ok(), must_reach };
+    if recover.finish_adopt(&bases, &shelf, &scanned, &claims)? {
+        return Ok(None);
+    }
+    let scans = scanned?;
     let last = scans.last().expect("there is a segment");
-    let (start, end) = (bases[0], last.end);
-    let position = last.segment.size;
+    let (end, position) = (last.end, last.segment.size);
+    let start = recover.start(bases[0], end, &mut epochs, &mut shelf)?;
     let segments: Vec<Segment> = scans.into_iter().map(|scan| scan.segment).collect();
-    recover.epochs(&epochs, mark)?;
+    recover.epochs(table, &epochs, mark)?;
     let segment = segments.last().expect("there is a segment").base;
     recover.mark(mark, Mark { segment, end, position })?;
-    Ok(Recovery { election, start, end, epochs, notes: recover.notes, segments })
+    let (snapshots, notes) = (shelf.held, Vec::new());
+    Ok(Some(Recovery { election, start, end, epochs, snapshots, must_reach, notes, segments }))
 }
 
 struct Recover<'a, D: Disk> {
     disk: &'a mut D,
     dir: &'a str,
     index_interval_bytes: u64,
-    notes: Vec<Note>,
+    notes: &'a mut Vec<Note>,
+    /// End and epoch of the batches that were right, as far as the scan came.
+    reached: OffsetEpoch,
+    /// Where the epoch table says that the log begins, above the first segment's base.
+    begins: Option<Offset>,
+    /// Whether a batch begins there.
+    met: bool,
 }
 
 impl<D: Disk> Recover<'_, D> {
-    /// The base offsets of the segments, in order. Removes what replacing a file left behind.
-    fn segments(&mut self) -> Result<Vec<Offset>, Error> {
-        let names = match self.disk.list(self.dir) {
+    /// All names. Removes what a crash left half done: temporary files, parts of snapshots, and
+    /// what was to be removed anyway.
+    fn names(&mut self) -> Result<Vec<String>, Error> {
+        let mut names = match self.disk.list(self.dir) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::NotFormatted { path: self.dir.to_owned() });
             }
             Err(error) => return Err(Error::io(Operation::List, self.dir)(error)),
         };
-        for name in names.iter().filter(|name| name.ends_with(TEMPORARY)) {
-            let path = join(self.dir, name);
-            self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
-            self.notes.push(Note::LeftOver { path });
+        for name in &names {
+            let part = matches!(SnapshotName::parse(name), Some(SnapshotName::Part(_)));
+            let half = name.ends_with(TEMPORARY) || part;
+            if half || is_deleted(name) {
+                let path = join(self.dir, name);
+                self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
+                if half {
+                    self.notes.push(Note::LeftOver { path });
+                }
+            }
         }
         // Also makes the names durable that the last process left in the page cache.
         self.disk.sync_dir(self.dir).map_err(Error::io(Operation::SyncDir, self.dir))?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// The base offsets of the segments, in order; there is one at least.
+    fn segments(&mut self, names: &[String], mark: Found) -> Result<Vec<Offset>, Error> {
         let mut bases: Vec<Offset> = names.iter().filter_map(|name| base_of(name)).collect();
         bases.sort();
+        if let ([], Found::Mark(mark, _)) = (&bases[..], mark) {
+            // The first segment was moved away, and the crash came before it was made anew.
+            let first = file_name(mark.segment);
+            let moved = [DAMAGED, DELETED].map(|ending| format!("{first}{ending}"));
+            if mark.end == mark.segment && names.iter().any(|name| moved.contains(name)) {
+                let path = join(self.dir, &first);
+                self.disk.open(&path, Mode::Create).map_err(Error::io(Operation::Open, &path))?;
+                self.disk.sync_dir(self.dir).map_err(Error::io(Operation::SyncDir, self.dir))?;
+                bases.push(mark.segment);
+            }
+        }
         if bases.is_empty() {
             return Err(Error::NotFormatted { path: join(self.dir, &file_name(Offset::ZERO)) });
         }
         Ok(bases)
+    }
+
+    /// The epoch table as the file has it, or what is wrong with that.
+    fn table(&mut self) -> Result<Result<EpochTable, String>, Error> {
+        let path = join(self.dir, epoch_file::NAME);
+        let Some(bytes) = read_file(self.disk, &path)? else {
+            return Ok(Err("missing".to_owned()));
+        };
+        Ok(EpochTable::decode(&bytes).map_err(|bad| {
+            format!("byte {}: expected {}, found {}", bad.position, bad.expected, bad.found)
+        }))
+    }
+
+    /// Notes where the table says that the log begins, if a snapshot ended there once, and removes
+    /// the segments wholly below, which a trim was about to do.
+    fn begins(
+        &mut self,
+        bases: &mut Vec<Offset>,
+        table: &Result<EpochTable, String>,
+        shelf: &Shelf,
+    ) -> Result<(), Error> {
+        let first = table.as_ref().ok().and_then(|table| table.entries().first());
+        let start = first.map(|(_, start)| *start).filter(|start| *start > bases[0]);
+        let Some(start) = start.filter(|start| shelf.ends.contains(start)) else { return Ok(()) };
+        self.begins = Some(start);
+        if shelf.held.last().is_none_or(|newest| newest.id.offset < start) {
+            return Ok(());
+        }
+        while bases.get(1).is_some_and(|second| *second <= start) {
+            let base = bases.remove(0);
+            Indexes::<D::File>::remove(self.disk, self.dir, base)?;
+            let path = join(self.dir, &file_name(base));
+            self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
+        }
+        self.begins = Some(start).filter(|start| *start > bases[0]);
+        Ok(())
+    }
+
+    /// If the newest snapshot is ahead of the log, the log was to be given up for it: does that.
+    fn finish_adopt(
+        &mut self,
+        bases: &[Offset],
+        shelf: &Shelf,
+        scanned: &Result<Vec<Scan>, Error>,
+        claims: &Claims<'_>,
+    ) -> Result<bool, Error> {
+        let Some(newest) = shelf.held.last().map(|newest| newest.id) else { return Ok(false) };
+        let mut reached = self.reached;
+        if let Some(floor) = shelf.held.iter().find(|held| held.id.offset == reached.offset) {
+            // An empty log behind a snapshot.
+            let empty = bases[..] == [reached.offset];
+            reached.epoch = if empty { floor.id.epoch } else { reached.epoch };
+        }
+        let last = match scanned {
+            Ok(_) => reached,
+            Err(Error::Damaged { .. }) => claims.of_damaged(reached, bases, newest),
+            Err(_) => return Ok(false),
+        };
+        if newest.log_order() <= last.log_order() {
+            return Ok(false);
+        }
+        if !matches!(claims.mark, Found::Mark(..)) {
+            let mark = Mark { segment: bases[0], end: bases[0], position: 0 };
+            synced_file::create(self.disk, self.dir, mark)?;
+        }
+        let mut synced = SyncedFile::open(self.disk, self.dir)?;
+        let segments: Vec<Offset> = bases.iter().rev().copied().collect();
+        let older: Vec<OffsetEpoch> = shelf.held.iter().map(|held| held.id).collect();
+        let older = &older[..older.len() - 1];
+        let ending = DELETED;
+        let mut away = Away { disk: &mut *self.disk, dir: self.dir, ending, moved: Vec::new() };
+        away.reset(&mut synced, &segments, Some(newest), older)?;
+        self.notes.push(Note::Reset { snapshot: newest, end: reached.offset });
+        Ok(true)
+    }
+
+    /// Where the log begins. Cuts the table to that; removes older snapshots.
+    fn start(
+        &mut self,
+        first: Offset,
+        end: Offset,
+        epochs: &mut EpochTable,
+        shelf: &mut Shelf,
+    ) -> Result<Offset, Error> {
+        let start = self.begins.unwrap_or(first);
+        let path = || join(self.dir, epoch_file::NAME);
+        if start > end || self.begins.is_some() && start < end && !self.met {
+            return Err(Error::Damaged {
+                path: path(),
+                position: 0,
+                expected: format!("a start of the log at a batch from {first} to {end}"),
+                found: format!("offset {start}"),
+            });
+        }
+        let newest = shelf.held.last().map(|newest| newest.id.offset);
+        if start > Offset::ZERO && newest.is_none_or(|newest| newest < start) {
+            return Err(Error::Uncovered { path: self.dir.to_owned(), start, newest });
+        }
+        snapshot_shelf::remove_below(self.disk, self.dir, shelf, start)?;
+        snapshot_shelf::set_aside_beyond(self.disk, self.dir, shelf, end, self.notes)?;
+        let floor = shelf.held.first().map(|held| held.id).filter(|id| id.offset == start);
+        let below = epochs.below(start).last().map(|(epoch, _)| *epoch).unwrap_or_default();
+        if start > Offset::ZERO {
+            epochs.advance(floor.unwrap_or(OffsetEpoch::new(start, below)), end);
+        }
+        Ok(start)
     }
 
     fn election(&mut self) -> Result<Option<Election>, Error> {
@@ -194,9 +301,15 @@ impl<D: Disk> Recover<'_, D> {
             let index = index_files::read(self.disk, self.dir, *base)?;
             let mut check = IndexCheck::new(*base, &index.offsets, &index.times);
             let segment = Segment::new(*base, self.index_interval_bytes);
+            let (begins, mut met) = (self.begins, self.met);
+            let mut reached = self.reached;
             let scan = scan(self.disk, &file, &path, segment, epochs, |header, position| {
-                check.batch(header, position)
+                check.batch(header, position);
+                met |= begins == Some(header.base);
+                reached = OffsetEpoch::new(header.end(), header.epoch);
             })?;
+            reached.offset = scan.end;
+            (self.met, self.reached) = (met, reached);
             if let Some(fault) = scan.fault {
                 let position = scan.segment.size;
                 let torn = *base == last && position >= firm(mark, *base) && !fault.is_foreign();
@@ -266,20 +379,20 @@ impl<D: Disk> Recover<'_, D> {
 
     /// Compares the epoch table with what the batches say, and writes it anew if it does not
     /// follow.
-    fn epochs(&mut self, scanned: &EpochTable, mark: Found) -> Result<(), Error> {
+    fn epochs(
+        &mut self,
+        table: Result<EpochTable, String>,
+        scanned: &EpochTable,
+        mark: Found,
+    ) -> Result<(), Error> {
         let path = join(self.dir, epoch_file::NAME);
-        let why = match read_file(self.disk, &path)? {
-            None => "missing".to_owned(),
-            Some(bytes) => match EpochTable::decode(&bytes) {
-                Ok(table) if table == *scanned => return Ok(()),
-                Ok(table) => {
-                    self.epochs_agree(&table, scanned, mark)?;
-                    "did not follow the log".to_owned()
-                }
-                Err(bad) => {
-                    format!("byte {}: expected {}, found {}", bad.position, bad.expected, bad.found)
-                }
-            },
+        let why = match table {
+            Ok(table) if table.encode() == scanned.encode() => return Ok(()),
+            Ok(table) => {
+                self.epochs_agree(&table, scanned, mark)?;
+                "did not follow the log".to_owned()
+            }
+            Err(why) => why,
         };
         replace_file(self.disk, self.dir, epoch_file::NAME, &scanned.encode())?;
         self.notes.push(Note::EpochsRebuilt { path, why });
@@ -330,6 +443,45 @@ impl<D: Disk> Recover<'_, D> {
                 synced_file::create(self.disk, self.dir, mark)
             }
         }
+    }
+}
+
+/// Whether a trim or a reset has given this file up.
+fn is_deleted(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(DELETED) else { return false };
+    let snapshot = SnapshotName::parse(name).is_some();
+    let index = [index::OFFSETS, index::TIMES].map(|ending| base_before(name, ending));
+    snapshot || base_of(name).is_some() || index.iter().any(Option::is_some)
+}
+
+/// What says how far a log went whose own batches do not.
+struct Claims<'a> {
+    mark: Found,
+    table: Option<&'a EpochTable>,
+    must_reach: Option<OffsetEpoch>,
+}
+
+impl Claims<'_> {
+    /// How far a damaged log may have gone, at least as far as its right batches, `reached`. A
+    /// reset that was begun has lowered the mark, and takes segments away newest first; so only
+    /// what a reset to `newest` cannot have left counts.
+    fn of_damaged(
+        &self,
+        reached: OffsetEpoch,
+        bases: &[Offset],
+        newest: OffsetEpoch,
+    ) -> OffsetEpoch {
+        let mut claimed = reached;
+        if let Found::Mark(mark, _) = self.mark {
+            claimed.offset = claimed.offset.max(mark.end);
+        }
+        let other = bases.iter().rev().find(|base| **base != newest.offset);
+        claimed.offset = claimed.offset.max(other.copied().unwrap_or_default());
+        let table = self.table.and_then(EpochTable::last_epoch).unwrap_or_default();
+        claimed.epoch = claimed.epoch.max(table);
+        // What was promised is written down elsewhere.
+        let noted = self.must_reach.is_some_and(|must| must.log_order() >= claimed.log_order());
+        if noted { reached } else { claimed }
     }
 }
 

@@ -210,6 +210,10 @@ impl<D: Disk> Disk for Reserved<D> {
         Ok(())
     }
 
+    fn protect(&mut self, file: &mut Self::File) -> io::Result<()> {
+        self.disk.protect(&mut file.file)
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         self.insist(is_for_votes(to), |disk| disk.rename(from, to))
     }

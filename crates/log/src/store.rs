@@ -10,15 +10,18 @@ use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, replace_file};
 use crate::index_files::Indexes;
-use crate::job::{Append, Cut, Job, Truncate};
+use crate::job::{Adopt, Append, Cut, Job, Trim, Truncate};
 use crate::segment::file_name;
+use crate::set_away::{Away, name_part};
+use crate::snapshot_name::DELETED;
 use crate::synced_file::{Mark, SyncedFile};
 use crate::{EpochTable, Error, IndexBytes, Options, Recovery, epoch_file};
 use bytes::Bytes;
 use quorate_base::Offset;
+use std::io;
 
 /// What a run did. All jobs that were given are durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Written {
     /// Bytes added to the log.
     pub bytes: u64,
@@ -26,6 +29,8 @@ pub struct Written {
     pub writes: u32,
     /// Syncs of files and directories.
     pub syncs: u32,
+    /// Files that are needed no more, renamed already: for [`crate::remove_deleted`], later.
+    pub deleted: Vec<String>,
 }
 
 /// The files of one partition.
@@ -98,6 +103,12 @@ impl<D: Disk> Store<D> {
             match job {
                 Job::Append(append) => self.append(append)?,
                 Job::Truncate(truncate) => self.truncate(truncate)?,
+                Job::Adopt(adopt) => self.adopt(adopt)?,
+                Job::Trim(trim) => self.trim(trim)?,
+                Job::Remove { name } => {
+                    self.settle()?;
+                    self.remove(name)?;
+                }
                 Job::Replace { name, bytes } => {
                     self.settle()?;
                     self.replace(name, &bytes)?;
@@ -106,7 +117,7 @@ impl<D: Disk> Store<D> {
         }
         self.settle()?;
         self.failed = false;
-        Ok(self.done)
+        Ok(std::mem::take(&mut self.done))
     }
 
     fn append(&mut self, append: Append) -> Result<(), Error> {
@@ -196,6 +207,54 @@ impl<D: Disk> Store<D> {
         }
         self.epochs = truncate.epochs.or(self.epochs.take());
         self.write_epochs()
+    }
+
+    /// Gives the snapshot its name and empties the log behind it. What was not yet written of the
+    /// log is not worth it.
+    fn adopt(&mut self, adopt: Adopt) -> Result<(), Error> {
+        self.settle()?;
+        let Adopt { snapshot, segments, snapshots } = adopt;
+        name_part(&mut self.disk, &self.dir, snapshot)?;
+        let mut away =
+            Away { disk: &mut self.disk, dir: &self.dir, ending: DELETED, moved: Vec::new() };
+        away.reset(&mut self.synced, &segments, Some(snapshot), &snapshots)?;
+        self.done.deleted.append(&mut away.moved);
+        self.done.syncs += segments.len() as u32 + 8;
+        let path = self.path(snapshot.offset);
+        self.file =
+            self.disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
+        self.indexes = Indexes::open(&mut self.disk, &self.dir, snapshot.offset)?;
+        (self.segment, self.end, self.size) = (snapshot.offset, snapshot.offset, 0);
+        self.epochs = None;
+        Ok(())
+    }
+
+    /// The new start is durable before anything below it goes; recovery removes what is left.
+    fn trim(&mut self, trim: Trim) -> Result<(), Error> {
+        self.settle()?;
+        let Trim { epochs, segments, snapshots } = trim;
+        self.epochs = epochs.or(self.epochs.take());
+        self.write_epochs()?;
+        let mut away =
+            Away { disk: &mut self.disk, dir: &self.dir, ending: DELETED, moved: Vec::new() };
+        for base in segments {
+            assert!(base != self.segment, "the last segment {base} stays");
+            away.segment(base)?;
+        }
+        for id in snapshots {
+            away.snapshot(id)?;
+        }
+        self.done.deleted.append(&mut away.moved);
+        self.sync_dir()
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), Error> {
+        let path = join(&self.dir, name);
+        match self.disk.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result.map_err(Error::io(Operation::Remove, &path))?,
+        }
+        self.sync_dir()
     }
 
     /// Where the batch begins whose base offset is `end`, or the file ends if its records end

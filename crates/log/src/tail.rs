@@ -64,6 +64,14 @@ impl Tail {
         }
     }
 
+    /// Drops the batches below `start`, where one begins.
+    pub fn trim(&mut self, start: Offset) {
+        while self.batches.front().is_some_and(|batch| batch.last < start) {
+            let gone = self.batches.pop_front().expect("looked at just now");
+            self.bytes -= gone.bytes.len() as u64;
+        }
+    }
+
     pub fn check(&self, end: Offset) {
         let mut next = self.base().unwrap_or(end);
         let mut bytes = 0;

@@ -217,7 +217,7 @@ impl<D: Disk> Verify<'_, D> {
         let index = index_files::read(self.disk, dir, base)?;
         let mut check = IndexCheck::new(base, &index.offsets, &index.times);
         let mut torn = false;
-        let mut reader = BatchReader::open(self.disk, &path)?;
+        let mut reader = BatchReader::open(&*self.disk, &path)?;
         let mut findings = Vec::new();
         loop {
             let position = reader.position();
@@ -278,7 +278,7 @@ impl<D: Disk> Verify<'_, D> {
     /// A snapshot: batches from offset 0 on, a header record first, a footer record last.
     fn checkpoint(&mut self, path: &str) -> Result<(), Error> {
         let mut findings = Vec::new();
-        let mut reader = BatchReader::open(self.disk, path)?;
+        let mut reader = BatchReader::open(&*self.disk, path)?;
         let mut walked = Walked::from(Offset::ZERO);
         let (mut first, mut last) = (None, None);
         loop {

@@ -1,0 +1,123 @@
+//! What recovery and repair mended, for one line each of the node's log.
+//!
+//! A note says what was found, what was done, and that it needs no hand; what needs one is an
+//! [`crate::Error`].
+
+use crate::snapshot_name::DAMAGED;
+use quorate_base::{Offset, OffsetEpoch};
+use std::fmt;
+
+/// Something that recovery mended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// The last write was cut short by a crash. Nobody was promised what it held.
+    TornTail {
+        /// The segment.
+        path: String,
+        /// Where it was cut.
+        position: u64,
+        /// How much went.
+        bytes: u64,
+        /// The end of the log now.
+        end: Offset,
+        /// What was wrong with the first batch that went.
+        fault: crate::Fault,
+    },
+    /// The epoch table did not follow the log and was written anew from it.
+    EpochsRebuilt {
+        /// The file.
+        path: String,
+        /// What was wrong with it.
+        why: String,
+    },
+    /// A file that a crash left half written was removed.
+    LeftOver {
+        /// The file.
+        path: String,
+    },
+    /// An index said what the log does not. One that only lagged is completed without a word.
+    IndexRebuilt {
+        /// The file.
+        path: String,
+        /// The first byte that was wrong.
+        position: u64,
+        /// What belongs there.
+        expected: String,
+        /// What was there.
+        found: String,
+    },
+    /// A snapshot that cannot be used was renamed; it is not needed.
+    SnapshotSetAside {
+        /// The file, by its old name.
+        path: String,
+        /// What was wrong with it.
+        why: String,
+    },
+    /// The log was emptied behind a snapshot that is ahead of it: a download whose adoption a crash
+    /// had cut short.
+    Reset {
+        /// The snapshot: the log begins and ends there.
+        snapshot: OffsetEpoch,
+        /// Where the log had ended.
+        end: Offset,
+    },
+    /// A damaged part of the log was set aside, see [`crate::set_aside`].
+    SetAside {
+        /// What the log begins with now.
+        start: Offset,
+        /// Where it ends now.
+        end: Offset,
+        /// Where it must get again before this replica may vote or stand.
+        must_reach: OffsetEpoch,
+        /// The files that were kept for a human.
+        kept: Vec<String>,
+    },
+    /// The synced mark could not be read; the log held no damage, so a new one was made.
+    MarkRebuilt {
+        /// The file.
+        path: String,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::TornTail { path, position, bytes, end, fault } => write!(
+                f,
+                "file={path} position={position} cut={bytes} end={end} {fault}: cut off the torn \
+                 tail of the last write, which was never confirmed"
+            ),
+            Note::EpochsRebuilt { path, why } => {
+                write!(f, "file={path} {why}: written anew from the log")
+            }
+            Note::LeftOver { path } => {
+                write!(f, "file={path}: removed what a crash left half written")
+            }
+            Note::IndexRebuilt { path, position, expected, found } => write!(
+                f,
+                "file={path} position={position} expected {expected}, found {found}: written anew \
+                 from the log"
+            ),
+            Note::SnapshotSetAside { path, why } => write!(
+                f,
+                "file={path} {why}: no whole snapshot, so it was renamed to {path}{DAMAGED} and is \
+                 not used; the file may be removed"
+            ),
+            Note::Reset { snapshot, end } => write!(
+                f,
+                "snapshot={snapshot} is ahead of the log, which ended at {end}: the log begins \
+                 and ends there now, as a crash had kept it from doing"
+            ),
+            Note::SetAside { start, end, must_reach, kept } => write!(
+                f,
+                "start={start} end={end} must-reach={must_reach}: set the damaged part of the log \
+                 aside; until the log is back at {must_reach} this node neither votes nor stands; \
+                 kept {}",
+                if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") }
+            ),
+            Note::MarkRebuilt { path } => {
+                write!(f, "file={path}: unreadable, made anew; the log itself is whole")
+            }
+        }
+    }
+}

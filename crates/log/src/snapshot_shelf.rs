@@ -1,0 +1,132 @@
+//! The snapshots of a directory at start-up: which can be believed, and which are set aside.
+//!
+//! The newest one that is wholly right is the one that start-up rests on, so it is read whole; of
+//! those below it only header and footer are looked at, and a load that finds damage there later
+//! says so. What is short, empty, without footer or damaged (T3, KAFKA-15312) is renamed, never
+//! removed: a human may want it.
+
+use crate::disk::{Disk, Operation};
+use crate::file::join;
+use crate::set_away::Away;
+use crate::snapshot_name::{DAMAGED, SnapshotName};
+use crate::snapshot_reader::{check_snapshot, glance_at_snapshot};
+use crate::{Error, Note, Snapshot};
+use quorate_base::{Offset, OffsetEpoch};
+
+/// The names of one directory, sorted out.
+pub(crate) struct Shelf {
+    /// Whole ones, oldest first; without the bootstrap one.
+    pub held: Vec<Snapshot>,
+    /// Whether there is the bootstrap snapshot, which ends at 0.
+    pub bootstrap: Option<OffsetEpoch>,
+    /// Where snapshots end, those that were set aside too.
+    pub ends: Vec<Offset>,
+}
+
+/// Reads what there is; renames what is not right and says so in `notes`.
+pub(crate) fn read<D: Disk>(
+    disk: &mut D,
+    dir: &str,
+    names: &[String],
+    notes: &mut Vec<Note>,
+) -> Result<Shelf, Error> {
+    let whole = |name: &String| match SnapshotName::parse(name) {
+        Some(SnapshotName::Whole(id)) => Some(id),
+        Some(SnapshotName::Part(_) | SnapshotName::Deleted(_)) | None => None,
+    };
+    let mut ids: Vec<OffsetEpoch> = names.iter().filter_map(whole).collect();
+    ids.sort_by_key(|id| (id.offset, id.epoch));
+    let bootstrap = ids.first().copied().filter(|id| id.offset == Offset::ZERO);
+    ids.retain(|id| id.offset > Offset::ZERO);
+    let aside = names.iter().filter_map(|name| SnapshotName::parse(name.strip_suffix(DAMAGED)?));
+    let mut ends: Vec<Offset> = ids.iter().map(|id| id.offset).collect();
+    ends.extend(aside.filter_map(|name| match name {
+        SnapshotName::Whole(id) => Some(id.offset),
+        SnapshotName::Part(_) | SnapshotName::Deleted(_) => None,
+    }));
+
+    let mut held: Vec<Snapshot> = Vec::new();
+    let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
+    for id in ids.into_iter().rev() {
+        let judged = match held.is_empty() {
+            true => check_snapshot(&*away.disk, dir, id),
+            false => glance_at_snapshot(&*away.disk, dir, id),
+        };
+        match judged {
+            Ok(snapshot) => held.push(snapshot),
+            Err(Error::Damaged { path, position, expected, found }) => {
+                away.file(&path)?;
+                let why = format!("byte {position}: expected {expected}, found {found}");
+                notes.push(Note::SnapshotSetAside { path, why });
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if !away.moved.is_empty() {
+        away.sync_dir()?;
+    }
+    held.reverse();
+    // Of two with one end the later epoch counts; committed records have one epoch only.
+    held.dedup_by(|later, earlier| {
+        let same = later.id.offset == earlier.id.offset;
+        if same {
+            *earlier = *later;
+        }
+        same
+    });
+    Ok(Shelf { held, bootstrap, ends })
+}
+
+/// Sets a snapshot aside in which a load found damage: durably renamed, so that the next start does
+/// not count on it. The node then starts anew ([`crate::recover()`]).
+pub fn set_aside_snapshot<D: Disk>(
+    disk: &mut D,
+    partition: &str,
+    id: OffsetEpoch,
+) -> Result<Note, Error> {
+    let path = join(partition, &crate::snapshot_name::snapshot_name(id));
+    let mut away = Away { disk, dir: partition, ending: DAMAGED, moved: Vec::new() };
+    away.snapshot(id)?;
+    away.sync_dir()?;
+    Ok(Note::SnapshotSetAside { path, why: "a load found damage in it".to_owned() })
+}
+
+/// Removes the snapshots that end below the start of the log: what a trim was about to do.
+pub(crate) fn remove_below<D: Disk>(
+    disk: &mut D,
+    dir: &str,
+    shelf: &mut Shelf,
+    start: Offset,
+) -> Result<(), Error> {
+    let below = shelf.held.iter().map(|held| held.id).filter(|id| id.offset < start);
+    let bootstrap = shelf.bootstrap.filter(|_| start > Offset::ZERO);
+    for id in below.chain(bootstrap) {
+        let path = join(dir, &crate::snapshot_name::snapshot_name(id));
+        disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
+    }
+    shelf.held.retain(|held| held.id.offset >= start);
+    Ok(())
+}
+
+/// Renames the snapshots that end beyond the log and are not ahead of it: records of later epochs
+/// stand where they should be.
+pub(crate) fn set_aside_beyond<D: Disk>(
+    disk: &mut D,
+    dir: &str,
+    shelf: &mut Shelf,
+    end: Offset,
+    notes: &mut Vec<Note>,
+) -> Result<(), Error> {
+    let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
+    for held in shelf.held.iter().filter(|held| held.id.offset > end) {
+        away.snapshot(held.id)?;
+        let path = join(dir, &crate::snapshot_name::snapshot_name(held.id));
+        let why = format!("it ends beyond the log, which ends at {end} in a later epoch");
+        notes.push(Note::SnapshotSetAside { path, why });
+    }
+    if !away.moved.is_empty() {
+        away.sync_dir()?;
+    }
+    shelf.held.retain(|held| held.id.offset <= end);
+    Ok(())
+}
