@@ -50,8 +50,10 @@ pub trait Disk: Clone + Send {
     fn allocate(&mut self, file: &mut Self::File, bytes: u64) -> io::Result<()>;
 
     /// Says that this file, which is whole, is never to be written again, as far as the disk can
-    /// keep that; its name can still be changed and taken away.
-    fn protect(&mut self, file: &mut Self::File) -> io::Result<()>;
+    /// keep that; its name can still be changed and taken away. A disk around another passes it on.
+    fn protect(&mut self, _file: &mut Self::File) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Gives a file another name in the same directory, replacing what had it; durable after
     /// [`Disk::sync_dir`].

@@ -30,7 +30,8 @@ impl EpochTable {
         &self.entries
     }
 
-    /// The newest epoch that has records; behind a snapshot, that of the snapshot if there are none.
+    /// The newest epoch that has records; behind a snapshot, that of the snapshot if there are
+    /// none.
     pub fn last_epoch(&self) -> Option<Epoch> {
         self.entries.last().map(|(epoch, _)| *epoch).or(self.floor_epoch())
     }
@@ -86,8 +87,8 @@ impl EpochTable {
         &self.entries[..self.entries.partition_point(|(_, first)| *first < end)]
     }
 
-    /// The file: version 0, the number of entries, an entry a line. The first one says where the log
-    /// begins: an empty log behind a snapshot has the snapshot's epoch and end there.
+    /// The file: version 0, the number of entries, an entry a line. The first one says where the
+    /// log begins: an empty log behind a snapshot has the snapshot's epoch and end there.
     pub(crate) fn encode(&self) -> Bytes {
         let floor = (self.floor.epoch, self.floor.offset);
         let lines = match &self.entries[..] {

@@ -27,9 +27,9 @@ mod log;
 mod log_snapshots;
 mod memory_disk;
 mod meta_file;
+mod must_reach_file;
 #[cfg(mutants)]
 mod mutants;
-mod must_reach_file;
 mod note;
 mod os_disk;
 mod partial_snapshot;

@@ -494,10 +494,6 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn protect(&mut self, file: &mut MemoryFile) -> io::Result<()> {
-        self.enter_file(Operation::Write, file).map(drop)
-    }
-
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.enter(Operation::Rename)?;
         state.find(from)?;

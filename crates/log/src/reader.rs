@@ -90,9 +90,7 @@ impl<D: Disk> BatchReader<D> {
         };
         Ok(Header::read(first).and_then(|header| match header.bytes {
             need if need > have => Err(Fault::Cut { need, have }),
-            LARGEST_BYTES.. => {
-                Err(Fault::TooLarge { codec: Codec::None, limit: LARGEST_BYTES })
-            }
+            LARGEST_BYTES.. => Err(Fault::TooLarge { codec: Codec::None, limit: LARGEST_BYTES }),
             _ => Ok(header),
         }))
     }

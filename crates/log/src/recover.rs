@@ -4,8 +4,9 @@
 //! synced mark; it is cut off and a [`Note`] says so. Everywhere else it is an error, because this
 //! replica may have promised those records. Whatever is kept is synced before it is reported, so
 //! all of a [`Recovery`] is durable. A snapshot ahead of the log is a download that was not adopted
-//! to the end: the log is emptied behind it. A log that begins above 0 needs a snapshot there. A crash during recovery is as any other. See `synced_file.rs`
-//! for what the mark proves and `epoch_file.rs` for what its table guards.
+//! to the end: the log is emptied behind it. A log that begins above 0 needs a snapshot there. A
+//! crash during recovery is as any other. See `synced_file.rs` for what the mark proves and
+//! `epoch_file.rs` for what its table guards.
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::error::BadText;
@@ -431,7 +432,11 @@ impl<D: Disk> Recover<'_, D> {
     /// Raises the mark to the end of the log, durably.
     fn mark(&mut self, found: Found, mark: Mark) -> Result<(), Error> {
         match found {
-            Found::Mark(old, _) if old == mark => Ok(()),
+            // It may have been lowered just before the process died: a power loss must not raise
+            // it.
+            Found::Mark(old, _) if old == mark => {
+                SyncedFile::open(self.disk, self.dir)?.sync(self.disk)
+            }
             Found::Mark(..) => {
                 let mut file = SyncedFile::open(self.disk, self.dir)?;
                 file.settle(self.disk, mark)

@@ -55,8 +55,8 @@ impl Damage {
 
 /// Sets the damaged part aside, so that [`crate::recover()`] succeeds: the log ends before it; or
 /// begins and ends behind the newest snapshot, if that lies beyond; or is empty. The caller holds
-/// the directory's lock and has no store open. [`crate::Recovery::must_reach`] says afterwards where
-/// the log must get before the replica may vote.
+/// the directory's lock and has no store open. [`crate::Recovery::must_reach`] says afterwards
+/// where the log must get before the replica may vote.
 pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: Damage) -> Result<Note, Error> {
     let dir = options.partition.as_str();
     let names = disk.list(dir).map_err(Error::io(Operation::List, dir))?;
@@ -107,12 +107,7 @@ struct Walked {
     last: OffsetEpoch,
 }
 
-fn walk<D: Disk>(
-    disk: &D,
-    dir: &str,
-    bases: &[Offset],
-    damage: Damage,
-) -> Result<Walked, Error> {
+fn walk<D: Disk>(disk: &D, dir: &str, bases: &[Offset], damage: Damage) -> Result<Walked, Error> {
     let mut walked = Walked { cut: None, last: OffsetEpoch::default() };
     for base in bases {
         let mut reader = BatchReader::open(disk, &join(dir, &file_name(*base)))?;

@@ -54,9 +54,8 @@ pub(crate) fn part_name(id: OffsetEpoch) -> String {
 
 fn id_of(text: &str) -> Option<OffsetEpoch> {
     let (offset, epoch) = text.split_once('-')?;
-    let digits = |text: &str, count| {
-        text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
+    let digits =
+        |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(offset, 20) || !digits(epoch, 10) {
         return None;
     }

@@ -110,6 +110,11 @@ impl<F> SyncedFile<F> {
     pub fn settle<D: Disk<File = F>>(&mut self, disk: &mut D, mark: Mark) -> Result<(), Error> {
         self.write(disk, mark)?;
         self.write(disk, mark)?;
+        self.sync(disk)
+    }
+
+    /// Makes what was written durable.
+    pub fn sync<D: Disk<File = F>>(&self, disk: &D) -> Result<(), Error> {
         disk.sync(&self.file).map_err(Error::io(Operation::Sync, &self.path))
     }
 }

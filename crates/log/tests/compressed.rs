@@ -6,8 +6,10 @@
 mod common;
 
 use common::{Node, PARTITION, formatted, options};
-use quorate_base::{Epoch, Offset};
-use quorate_log::{Batch, Batches, Codec, Disk, Error, Fault, MemoryDisk, Mode, recover};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
+use quorate_log::{
+    Batch, Batches, Codec, Disk, Error, Fault, MemoryDisk, Mode, SnapshotWriter, recover,
+};
 
 const ALL: [Codec; 4] = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 
@@ -61,6 +63,8 @@ fn directory(log: &[u8]) -> MemoryDisk {
     let path = format!("{PARTITION}/00000000000000000007.log");
     let mut file = disk.open(&path, Mode::Create).unwrap();
     disk.append(&mut file, &[log.to_vec().into()]).unwrap();
+    let below = OffsetEpoch::new(Offset(7), Epoch(2));
+    SnapshotWriter::create(disk.clone(), PARTITION, below, 0, &[]).unwrap().freeze().unwrap();
     disk
 }
 

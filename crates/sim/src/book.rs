@@ -53,7 +53,11 @@ impl Book {
                 self.entries.truncate(self.entries.partition_point(|entry| entry.base < cut.end));
                 self.entries.len()
             }
-            Job::Replace { .. } => before,
+            Job::Adopt(_) => {
+                self.entries.clear();
+                0
+            }
+            Job::Trim(_) | Job::Remove { .. } | Job::Replace { .. } => before,
         }
     }
 

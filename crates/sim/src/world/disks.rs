@@ -50,6 +50,12 @@ impl<C: Clients> World<C> {
                 format!("append [{before}..{end}) epoch={}", epochs.join(","))
             }
             Job::Truncate(_) => format!("truncate {before} -> {end}"),
+            Job::Adopt(adopt) => format!("adopts the snapshot {}", adopt.snapshot),
+            Job::Trim(trim) => {
+                let (segments, snapshots) = (trim.segments.len(), trim.snapshots.len());
+                format!("trims {segments} segments, {snapshots} snapshots")
+            }
+            Job::Remove { name } => format!("removes {name}"),
             Job::Replace { bytes, .. } => format!("remembers {}", String::from_utf8_lossy(bytes)),
         });
         if let Some((running, _)) = self.running(node) {
