@@ -18,7 +18,15 @@ use std::fmt;
 /// when that fails (leadership lost, or a batch was not taken) the caller says `lead(None)`, and
 /// `lead(Some)` again only once everything in the log is applied. `propose`, `wake` and a finite
 /// `deadline` exist only between the two.
-pub trait Machine {
+///
+/// `Send`, because a node that loads a snapshot restores a fresh machine on another thread.
+pub trait Machine: Send + 'static {
+    /// Whether the records of its snapshots keep the offsets that they had in the log, each in a
+    /// header (docs/decisions/0007-snapshots.md). `false` is for machines whose snapshots Kafka's
+    /// nodes read: those know no headers. Such records get the offsets at which they lie in the
+    /// snapshot.
+    const KEEPS_OFFSETS: bool = true;
+
     /// A question about the state. Answered where it was asked, so it never crosses the wire.
     type Query;
     /// The answer to a query.
@@ -45,8 +53,7 @@ pub trait Machine {
     fn snapshot(&self) -> Image;
 
     /// Replaces the state by the one that `records` describe, as it was at `at`. Never asked of a
-    /// leader. After an error the
-    /// state is unspecified: restore again or drop the machine.
+    /// leader. After an error the state is unspecified: restore again or drop the machine.
     fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt>;
 
     /// `Some`: this replica leads since that epoch; everything below the offset is applied, and the
@@ -82,7 +89,7 @@ pub type Records<'a> = dyn Iterator<Item = OwnedRecord> + 'a;
 /// A record that owns its bytes: the unit of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedRecord {
-    /// Where the record lay in the log; a snapshot keeps it.
+    /// Where the record lay in the log; a snapshot keeps it if [`Machine::KEEPS_OFFSETS`].
     pub offset: Offset,
     /// As in [`Record::key`].
     pub key: Option<Bytes>,
