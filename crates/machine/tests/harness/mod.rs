@@ -221,7 +221,8 @@ pub fn apply<M: Machine>(machine: &mut M, batch: &Logged) {
     });
 }
 
-fn owned(record: Record<'_>) -> OwnedRecord {
+/// A record with its own bytes.
+pub fn owned(record: Record<'_>) -> OwnedRecord {
     OwnedRecord {
         offset: record.offset,
         key: record.key.map(Bytes::copy_from_slice),
