@@ -4,7 +4,42 @@
 //! `quorate`; what is here has passed that.
 
 use quorate_base::{ReplicaId, Span, Uuid};
+use quorate_wire::ApiKey;
 use std::path::PathBuf;
+
+/// Which versions a node announces, takes and asks in. For rolling upgrades and their tests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Generation {
+    /// All that there are.
+    #[default]
+    Now,
+    /// What Apache Kafka 3.9 speaks: no pre-votes, no high watermark in fetches, and nothing that
+    /// is ours alone, so no read rounds in fetches and no forwarded requests.
+    BeforePreVotes,
+}
+
+impl Generation {
+    /// The newest version that it speaks of an API; `None` if it does not know the API.
+    pub fn newest(self, api: ApiKey) -> Option<i16> {
+        let before = match api {
+            ApiKey::Fetch => 17,
+            ApiKey::Vote | ApiKey::DescribeCluster => 1,
+            ApiKey::AddRaftVoter => 0,
+            ApiKey::Forward => return (self == Generation::Now).then_some(api.newest()),
+            ApiKey::ApiVersions
+            | ApiKey::BeginQuorumEpoch
+            | ApiKey::EndQuorumEpoch
+            | ApiKey::DescribeQuorum
+            | ApiKey::FetchSnapshot
+            | ApiKey::RemoveRaftVoter
+            | ApiKey::UpdateRaftVoter => api.newest(),
+        };
+        match self {
+            Generation::Now => Some(api.newest()),
+            Generation::BeforePreVotes => Some(before),
+        }
+    }
+}
 
 /// A host name or address and a port; the name is resolved anew at each connect.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,6 +108,8 @@ pub struct Config {
     pub unstored_max_bytes: u64,
     /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
     pub tail_max_bytes: u64,
+    /// Which versions it speaks.
+    pub speaks: Generation,
     /// The rule that this node breaks.
     #[cfg(mutants)]
     pub mutant: Option<crate::Mutant>,
@@ -110,6 +147,7 @@ impl Config {
             uncommitted_max_bytes: 32 << 20,
             unstored_max_bytes: 32 << 20,
             tail_max_bytes: 16 << 20,
+            speaks: Generation::Now,
             #[cfg(mutants)]
             mutant: None,
         }

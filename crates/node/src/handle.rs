@@ -46,7 +46,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoLeader => f.write_str(
-                "no leader answered in time, nothing was done; check that a majority of the voters runs, then try again",
+                "no leader answered in time, nothing was done; check that a majority of the voters runs and, while nodes are upgraded, what the log of this node says, then try again",
             ),
             Error::OutcomeUnknown => f.write_str(
                 "the leader was lost or time ran out while the request was under way: it may or may not have been applied; read before trying again, or use a session",

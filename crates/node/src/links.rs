@@ -5,7 +5,7 @@
 //! order and matches answers by correlation id. It never retries: every question ends as an answer
 //! or as a [`Loss`], and whoever asked decides.
 
-use crate::config::HostPort;
+use crate::config::{Generation, HostPort};
 use crate::out::{ConnId, ConnectError, LinkId, Out};
 use bytes::Bytes;
 use quorate_base::{ReplicaId, Span, Time};
@@ -62,15 +62,10 @@ pub(crate) trait Encode {
 pub(crate) struct Speaks(pub Vec<(i16, i16, i16)>);
 
 impl Speaks {
-    /// The newest version that the peer speaks of this API.
-    pub fn newest(&self, key: i16) -> Option<i16> {
-        self.0.iter().find(|(k, ..)| *k == key).map(|(.., max)| *max)
-    }
-
-    /// The newest version in which both sides speak of this API, if there is one.
-    pub fn common(&self, api: ApiKey) -> Option<i16> {
+    /// The newest version in which the peer and we, of this generation, both speak of this API.
+    pub fn common(&self, api: ApiKey, ours: Generation) -> Option<i16> {
         let (_, least, most) = self.0.iter().find(|(key, ..)| *key == api.key())?;
-        let newest = api.newest().min(*most);
+        let newest = ours.newest(api)?.min(*most);
         (newest >= api.oldest().max(*least)).then_some(newest)
     }
 }
@@ -89,7 +84,8 @@ enum State {
     Connecting(HostPort),
     /// Connected, but what the peer speaks is not known yet.
     Greeting(ConnId),
-    Ready(ConnId, Speaks),
+    /// Since when.
+    Ready(ConnId, Speaks, Time),
 }
 
 struct Link {
@@ -116,8 +112,21 @@ impl Link {
 /// Something became of a question or of a peer.
 #[derive(Debug)]
 pub(crate) enum News {
-    Answered { peer: Peer, link: LinkId, question: Question, version: i16, frame: Bytes },
-    Lost { question: Question, how: Loss },
+    Answered {
+        peer: Peer,
+        link: LinkId,
+        question: Question,
+        version: i16,
+        frame: Bytes,
+    },
+    Lost {
+        question: Question,
+        how: Loss,
+    },
+    /// Not sent: the two sides have no version in common to ask this in.
+    Unspoken {
+        question: Question,
+    },
 }
 
 pub(crate) struct Links {
@@ -158,15 +167,24 @@ impl Links {
         let due = now + self.request_timeout;
         let link = &mut self.links[id.0 as usize];
         match &link.state {
-            State::Ready(conn, speaks) => {
-                let (conn, correlation) = (*conn, link.correlation);
+            State::Ready(conn, speaks, since) => {
+                let (conn, since, correlation) = (*conn, *since, link.correlation);
                 match encode.encode(&question, Some(speaks), correlation) {
                     Ok(Encoded { frame, version }) => {
                         link.correlation += 1;
                         link.asked.push_back(Asked { question, correlation, version, due });
                         out.push(Out::Frame { conn, frame });
                     }
-                    Err(()) => news.push(News::Lost { question, how: Loss::Dropped }),
+                    // What is never sent shows no connection to be dead, and the peer may have been
+                    // upgraded behind one [P63].
+                    Err(()) if link.asked.is_empty() && since + self.request_timeout <= now => {
+                        let why = "asking anew what the peer speaks";
+                        self.disconnect(id, Loss::Closed, why, news, out);
+                        let link = &mut self.links[id.0 as usize];
+                        link.waiting.push_back((question, due));
+                        link.dial(id, out);
+                    }
+                    Err(()) => news.push(News::Unspoken { question }),
                 }
             }
             State::Connecting(_) | State::Greeting(_) => link.waiting.push_back((question, due)),
@@ -286,7 +304,7 @@ impl Links {
     ) {
         let link = &mut self.links[id.0 as usize];
         let State::Greeting(conn) = link.state else { return };
-        link.state = State::Ready(conn, speaks);
+        link.state = State::Ready(conn, speaks, now);
         let (peer, class, at) = (link.peer, link.class, link.at.clone());
         for (question, _) in std::mem::take(&mut link.waiting) {
             self.ask(now, peer, class, &at, question, encode, news, out);
@@ -349,7 +367,7 @@ impl Links {
     ) {
         let link = &mut self.links[id.0 as usize];
         let conn = match &link.state {
-            State::Greeting(conn) | State::Ready(conn, _) => *conn,
+            State::Greeting(conn) | State::Ready(conn, ..) => *conn,
             State::Idle | State::Connecting(_) => return,
         };
         self.by_conn.remove(&conn);

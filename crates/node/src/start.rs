@@ -154,6 +154,7 @@ pub fn start<M: Machine, D: Disk>(
             topic: config.topic.clone(),
             topic_id: config.topic_id,
             listener: config.listener.clone(),
+            speaks: config.speaks,
         },
         directory: meta.directory.unwrap_or_default(),
         bootstrap: config.bootstrap.clone(),

@@ -15,8 +15,9 @@ pub(crate) use forwarding::{
     forward_response, forwarded,
 };
 pub(crate) use inbound::{Refusal, Refused, api_versions, refusal, request, response, unsupported};
-pub(crate) use outbound::{answer, features, hello};
+pub(crate) use outbound::{answer, hello};
 
+use crate::config::Generation;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Uuid};
 use quorate_log::{ControlType, Election, control_batch};
@@ -25,7 +26,7 @@ use quorate_wire::ErrorCode;
 use quorate_wire::record::control;
 use std::sync::Arc;
 
-/// The names that every message of this node carries.
+/// What every message of this node has in common.
 #[derive(Clone, Debug)]
 pub struct Names {
     /// `cluster.id`.
@@ -36,6 +37,8 @@ pub struct Names {
     pub topic_id: Uuid,
     /// Name of the controller listener.
     pub listener: String,
+    /// The versions that they are in.
+    pub speaks: Generation,
 }
 
 /// The partition that all messages speak of.

@@ -1,20 +1,22 @@
 //! Which versions a node takes to a peer: on each connection the newest that both sides speak, down
 //! to what Apache Kafka 3.9 announced. The peer is played here, frame by frame, so that every
-//! version that it is asked in is seen.
+//! version that it is asked in is seen. And the reverse: a node that is told to speak like an older
+//! one.
 
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_log::{Meta, OsDisk};
 use quorate_machine::{Kv, Sessioned};
-use quorate_node::config::{Config, HostPort, Voter};
+use quorate_node::config::{Config, Generation, HostPort, Voter};
 use quorate_node::handle::Handle;
 use quorate_node::runtime::Node;
 use quorate_wire::message::{
-    ApiVersion, ApiVersionsResponse, BeginQuorumEpochRequest, BeginQuorumEpochRequestPartition,
-    BeginQuorumEpochResponse, BeginQuorumEpochResponsePartition, EndQuorumEpochResponse,
-    EndQuorumEpochResponsePartition, FetchRequest, LeaderEndpoint, Message, QuorumResponse, Topic,
-    VoteRequest, VoteResponse, VoteResponsePartition,
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, BeginQuorumEpochRequest,
+    BeginQuorumEpochRequestPartition, BeginQuorumEpochResponse, BeginQuorumEpochResponsePartition,
+    EndQuorumEpochResponse, EndQuorumEpochResponsePartition, FetchRequest, ForwardRequest,
+    LeaderEndpoint, Message, QuorumResponse, Topic, VoteRequest, VoteRequestPartition,
+    VoteResponse, VoteResponsePartition,
 };
 use quorate_wire::{
     ApiKey, ErrorCode, RequestFrame, RequestHeader, ResponseFrame, encode_request, encode_response,
@@ -169,6 +171,10 @@ struct Scene {
 }
 
 fn scene(name: &str, announced: Announced, fetch_timeout: Span) -> Scene {
+    scene_of(name, Generation::Now, announced, fetch_timeout)
+}
+
+fn scene_of(name: &str, speaks: Generation, announced: Announced, fetch_timeout: Span) -> Scene {
     let directory =
         std::env::temp_dir().join(format!("quorate-older-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -182,6 +188,7 @@ fn scene(name: &str, announced: Announced, fetch_timeout: Span) -> Scene {
         Voter { id: ReplicaId(2), at: at(peer.port()) },
     ];
     let mut config = Config::new(Some(ReplicaId(1)), directory.clone(), voters, at(0));
+    config.speaks = speaks;
     (config.fetch_timeout, config.election_timeout) = (fetch_timeout, Span::ms(100));
     let meta =
         Meta { cluster: "ours".into(), node: ReplicaId(1), directory: Uuid::from_random([1; 16]) };
@@ -258,6 +265,54 @@ fn an_election_beside_the_oldest_voter_has_no_pre_vote() {
 #[test]
 fn an_election_beside_a_voter_like_us_has_a_pre_vote() {
     check_election("vote-newest", NEWEST);
+}
+
+/// A node that speaks like an older one asks a newer peer as that one would, says so when it is
+/// asked, and closes the connection on what it does not speak.
+#[test]
+fn a_node_can_speak_like_an_older_one() {
+    let older = Generation::BeforePreVotes;
+    let scene = scene_of("speaks-older", older, NEWEST, Span::ms(100));
+    let asked = scene.until(ApiKey::BeginQuorumEpoch);
+    let votes = votes(&asked);
+    assert!(!votes.is_empty() && votes.iter().all(|vote| *vote == (1, false)), "{votes:?}");
+    let fetch = asked.iter().find(|seen| seen.api == ApiKey::Fetch).map(|seen| seen.version);
+    assert!(fetch.is_none_or(|version| version == KAFKA_3_9.fetch), "{fetch:?}");
+
+    let send = |frame: quorate_wire::Frame| {
+        let mut stream = TcpStream::connect(scene.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&framed(&frame.into_payload())).unwrap();
+        read_frame(&mut stream)
+    };
+    let header = |api, version| RequestHeader::new(api, version, 7, None);
+    let hello = ApiVersionsRequest {
+        client_software_name: "test".into(),
+        client_software_version: "1".into(),
+        ..ApiVersionsRequest::default()
+    };
+    let hello = encode_request(header(ApiKey::ApiVersions, 4), hello).unwrap();
+    let answer = ResponseFrame::parse(send(hello).unwrap().into()).unwrap();
+    let answer: ApiVersionsResponse = answer.decode(4).unwrap();
+    let newest = |api: ApiKey| {
+        let mut keys = answer.api_keys.iter();
+        keys.find(|key| key.api_key == api.key()).map(|key| key.max_version)
+    };
+    assert_eq!(newest(ApiKey::Vote), Some(KAFKA_3_9.vote));
+    assert_eq!(newest(ApiKey::Fetch), Some(KAFKA_3_9.fetch));
+    assert_eq!(newest(ApiKey::Forward), None);
+
+    let vote = || {
+        let asked = VoteRequestPartition { replica_id: 2, ..VoteRequestPartition::default() };
+        let topic_name = TOPIC.to_owned();
+        let topics = vec![Topic { topic_name, partitions: vec![asked], tags: Vec::new() }];
+        VoteRequest { cluster_id: Some("ours".into()), topics, ..VoteRequest::default() }
+    };
+    assert!(send(encode_request(header(ApiKey::Vote, 1), vote()).unwrap()).is_some());
+    assert_eq!(send(encode_request(header(ApiKey::Vote, 2), vote()).unwrap()), None);
+    let forward = encode_request(header(ApiKey::Forward, 0), ForwardRequest::default()).unwrap();
+    assert_eq!(send(forward), None);
+    scene.stop();
 }
 
 /// The peer leads and announces itself in its versions: the node follows, and fetches in them.

@@ -36,6 +36,15 @@ pub(crate) fn faults(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
             at += span(&mut rng, 1, 2 * every);
         }
     }
+    // Two thirds of the older nodes, one after the other or all at once, but for a run in four.
+    let mut rng = rng.fork();
+    let upgrades = !rng.one_in(4);
+    for node in (1..=nodes as u32).filter(|node| options.older >> (node - 1) & 1 == 1) {
+        if upgrades && !rng.one_in(3) {
+            let at = Time(0) + span(&mut rng, 1, options.heal_ms);
+            steps.push((at, Step::Upgrade { node, lasts: span(&mut rng, 1, 600) }));
+        }
+    }
     steps
 }
 

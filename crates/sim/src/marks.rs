@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 38] = [
+pub const ALL: [&str; 41] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -43,6 +43,9 @@ pub const ALL: [&str; 38] = [
     "a linearizable read was answered",
     "a node answered from its own state",
     "a follower answered for the leader",
+    "an old and a new node led",
+    "a node was upgraded",
+    "a leader could not be asked for a client",
 ];
 
 /// A search that was given up. The one mark that may stay at zero, and should.

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
 use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
 use quorate_machine::Machine;
-use quorate_node::Replica;
-use quorate_node::config::{Config, HostPort, Voter};
+use quorate_node::config::{Config, Generation, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
+use quorate_node::{ClientId, Replica};
 use quorate_raft::{Endpoint, WriteId};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Unix milliseconds at the beginning of the world.
@@ -66,6 +67,10 @@ pub(crate) struct Running<M: Machine> {
     pub turn_at: Option<Time>,
     /// A shutdown was asked for.
     pub stopping: bool,
+    /// The versions that this process speaks.
+    pub speaks: Generation,
+    /// Requests of clients that it has not answered, and until when it may take by its clock.
+    pub asked: BTreeMap<ClientId, Time>,
 }
 
 /// A node, up or down.
@@ -137,6 +142,10 @@ impl<M: Machine> Node<M> {
             tail_max_bytes: options.tail_bytes,
             uncommitted_max_bytes: options.uncommitted_bytes,
             unstored_max_bytes: options.unstored_bytes,
+            speaks: match options.older >> index & 1 {
+                1 => Generation::BeforePreVotes,
+                _ => Generation::Now,
+            },
             #[cfg(mutants)]
             mutant,
             ..Config::new((!anonymous).then_some(id), PathBuf::new(), voters, at(index))
@@ -205,8 +214,16 @@ impl<M: Machine> Node<M> {
             clock,
             turn_at: None,
             stopping: false,
+            speaks: self.config.speaks,
+            asked: BTreeMap::new(),
         });
         Ok(())
+    }
+
+    /// Its next process will be as new as any. False if the present one, or without one the last,
+    /// already was meant to be.
+    pub fn upgrade(&mut self) -> bool {
+        std::mem::replace(&mut self.config.speaks, Generation::Now) != Generation::Now
     }
 
     /// `controller.quorum.request.timeout.ms`, at which connecting gives up as well.

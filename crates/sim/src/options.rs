@@ -77,6 +77,9 @@ options! {
     value_bytes,
     /// Node clocks run by up to so many thousandths faster or slower.
     drift,
+    /// The nodes that speak like an older version until they are upgraded, as bits: the lowest is
+    /// node 1.
+    older,
     /// So many voters stay away when the faults end; never a majority.
     away,
     /// When faults end.
@@ -114,6 +117,7 @@ impl Default for Options {
             session_ms: 60_000,
             value_bytes: 16,
             drift: 0,
+            older: 0,
             away: 0,
             heal_ms: 8_000,
             recover_ms: 12_000,
@@ -126,7 +130,7 @@ impl Options {
     pub(crate) fn draw(rng: &mut Rng) -> Options {
         let mut pick = |from: &[u64]| from[rng.below(from.len() as u64) as usize];
         let election_ms = pick(&[100, 200, 200, 400]);
-        Options {
+        let mut options = Options {
             voters: pick(&[1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7]),
             observers: pick(&[0, 0, 0, 0, 1, 2, 3, 5]),
             anonymous: pick(&[0, 0, 1, 5]),
@@ -150,11 +154,19 @@ impl Options {
             unstored_bytes: pick(&[100, 400, 20_000, 1 << 20]),
             session_ms: pick(&[1_500, 60_000, 60_000]),
             value_bytes: pick(&[4, 16, 200]),
+            older: 0,
             drift: pick(&[0, 20, 200, 400]),
             away: pick(&[0, 0, 1, 3]),
             heal_ms: pick(&[4_000, 6_000, 8_000]),
             // An observer takes a random bootstrap server a second, and half of them may be away.
             recover_ms: 30_000,
-        }
+        };
+        let everyone = (1 << (options.voters + options.observers)) - 1;
+        options.older = match rng.below(8) {
+            0..5 => 0,
+            5 => everyone,
+            _ => rng.below(everyone + 1),
+        };
+        options
     }
 }

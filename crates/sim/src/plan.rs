@@ -154,6 +154,13 @@ pub enum Step {
         /// Which.
         node: u32,
     },
+    /// A node that is older than the others is asked to stop, and comes back as they are.
+    Upgrade {
+        /// Which.
+        node: u32,
+        /// For how long it is down.
+        lasts: Span,
+    },
     /// A client asks for something, once what it asked before is decided.
     Ask {
         /// Which client.
@@ -350,6 +357,7 @@ impl Step {
             | Step::Rot { node, .. }
             | Step::Clock { node, .. }
             | Step::Flood { node, .. }
+            | Step::Upgrade { node, .. }
             | Step::Ask { node, .. } => vec![*node],
             Step::Cut { from, to, .. } | Step::Garble { from, to, .. } => {
                 from.iter().chain(to).copied().collect()

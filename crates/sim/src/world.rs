@@ -115,6 +115,8 @@ pub(crate) struct World<C: Clients> {
     /// How many batches of each book were compared with the other logs.
     matched: Vec<usize>,
     last: Vec<Last>,
+    /// Whether an older node has led, and whether one of today.
+    led: [bool; 2],
     /// When a leader last handed over because its disk lagged.
     handed_over: Time,
     /// When the nodes were last asked to take a write each.
@@ -185,6 +187,7 @@ impl<C: Clients> World<C> {
             elections: vec![vec![(WriteId(0), None)]; count],
             matched: vec![0; count],
             last: vec![Last::default(); count],
+            led: [false; 2],
             handed_over: Time(0),
             serve_began: Time(0),
             floods: BTreeMap::new(),

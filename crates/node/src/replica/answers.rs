@@ -18,6 +18,7 @@ impl<M: Machine> Replica<M> {
             for news in std::mem::take(&mut self.news) {
                 match news {
                     News::Lost { question, how } => self.lost(question, how),
+                    News::Unspoken { question } => self.unspoken(question),
                     News::Answered { peer, link, question, version, frame } => {
                         self.answered(peer, link, question, version, frame);
                     }
@@ -32,6 +33,22 @@ impl<M: Machine> Replica<M> {
             Question::Raft(call, _) => self.inputs.push_back(Input::Lost { call, how }),
             Question::Forward(id, _) => self.flight_lost(id, how),
         }
+    }
+
+    /// The peer cannot be asked this at all.
+    fn unspoken(&mut self, question: Question) {
+        let Question::Forward(id, _) = question else { return self.lost(question, Loss::Dropped) };
+        if self.once.say(self.now, "no forwarding") {
+            let leader = self.leader.map(|leader| leader.to_string());
+            warn!(
+                leader,
+                "the leader and this node have no version of forwarding in common, as while nodes are \
+                 upgraded one by one: clients of this node are refused until a node of its own version \
+                 leads; upgrade the nodes that are older, or let clients ask the leader"
+            );
+        }
+        // It was not sent, as if the connection had been refused.
+        self.flight_lost(id, Loss::Refused);
     }
 
     pub(super) fn answered(
@@ -50,7 +67,7 @@ impl<M: Machine> Replica<M> {
             Question::Hello => match translate::hello(response, version) {
                 Ok(speaks) => {
                     if let Peer::Replica(id) = peer {
-                        let speaks = translate::features(&speaks);
+                        let speaks = self.settings.names.features(&speaks);
                         self.inputs.push_back(Input::Peer { id, speaks });
                     }
                     let names = &self.settings.names;

@@ -17,10 +17,14 @@ impl<M: Machine> Replica<M> {
     pub(super) fn request(&mut self, conn: ConnId, bytes: usize, request: RequestFrame) {
         let header = &request.header;
         let (api, version, correlation) = (header.api, header.version, header.correlation_id);
+        if self.settings.names.speaks.newest(api).is_none_or(|newest| version > newest) {
+            self.drop_conn(conn, &format!("{api} {version} is not spoken here"));
+            return;
+        }
         let place = self.inbound.admit(conn, bytes, &mut self.out);
         let asked = Asked { place, correlation, version, api };
         let taken = match api {
-            ApiKey::ApiVersions => translate::api_versions(request)
+            ApiKey::ApiVersions => translate::api_versions(request, &self.settings.names)
                 .map(|frame| self.inbound.answer(place, frame, &mut self.out)),
             ApiKey::Forward => {
                 translate::forwarded(request).map(|request| self.take_forwarded(asked, request))

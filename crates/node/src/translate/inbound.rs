@@ -51,10 +51,14 @@ pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
 }
 
 /// The answer to an ApiVersions request.
-pub(crate) fn api_versions(request: RequestFrame) -> Result<Frame, Refused> {
+pub(crate) fn api_versions(request: RequestFrame, names: &Names) -> Result<Frame, Refused> {
     let (version, correlation) = (request.header.version, request.header.correlation_id);
     request.decode::<wire::ApiVersionsRequest>().map_err(close)?;
-    let api_keys = ApiKey::served().map(wire::ApiVersion::from).collect();
+    let announced = |api| {
+        let max_version = names.speaks.newest(api)?;
+        Some(wire::ApiVersion { max_version, ..wire::ApiVersion::from(api) })
+    };
+    let api_keys = ApiKey::served().filter_map(announced).collect();
     let response = wire::ApiVersionsResponse { api_keys, ..wire::ApiVersionsResponse::default() };
     encode_response(response, version, correlation).map_err(close)
 }
@@ -201,7 +205,10 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
         },
         max_wait: Span::ms(max_wait_ms),
         max_bytes: u32::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
-        round: asked.marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
+        round: asked
+            .marks
+            .filter(|_| names.knows_marks())
+            .map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
     })
 }
 

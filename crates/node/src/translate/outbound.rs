@@ -23,10 +23,10 @@ impl Encode for Names {
         correlation: i32,
     ) -> Result<Encoded, ()> {
         let newest = |api: ApiKey| match speaks {
-            Some(speaks) => speaks.common(api).ok_or(()),
-            None => Ok(api.newest()),
+            Some(speaks) => speaks.common(api, self.speaks).ok_or(()),
+            None => self.speaks.newest(api).ok_or(()),
         };
-        let knows_marks = speaks.is_some_and(|speaks| features(speaks).rounds);
+        let knows_marks = speaks.is_some_and(|speaks| self.features(speaks).rounds);
         match question {
             Question::Hello => send(hello_request(), newest(ApiKey::ApiVersions)?, correlation),
             Question::Raft(_, raft::Request::Vote(vote)) => {
@@ -67,6 +67,20 @@ fn hello_request() -> wire::ApiVersionsRequest {
 }
 
 impl Names {
+    /// What the protocol may do with a peer that speaks this.
+    pub(crate) fn features(&self, speaks: &Speaks) -> Features {
+        let common = |api| speaks.common(api, self.speaks);
+        Features {
+            pre_vote: common(ApiKey::Vote).is_some_and(|newest| newest >= 2),
+            rounds: common(ApiKey::Forward).is_some(),
+        }
+    }
+
+    /// Whether this node knows the marks that we add to fetches; who does announces Forward.
+    pub(super) fn knows_marks(&self) -> bool {
+        self.speaks.newest(ApiKey::Forward).is_some()
+    }
+
     fn topics<P>(&self, partition: P) -> Vec<wire::Topic<P>> {
         vec![wire::Topic {
             topic_name: self.topic.clone(),
@@ -192,14 +206,6 @@ pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, Str
     }
     let range = |key: &wire::ApiVersion| (key.api_key, key.min_version, key.max_version);
     Ok(Speaks(response.api_keys.iter().map(range).collect()))
-}
-
-/// What that allows the protocol.
-pub(crate) fn features(speaks: &Speaks) -> Features {
-    Features {
-        pre_vote: speaks.newest(ApiKey::Vote.key()).is_some_and(|newest| newest >= 2),
-        rounds: speaks.newest(ApiKey::Forward.key()).is_some(),
-    }
 }
 
 /// An answer to a question of the protocol; for a fetch also its records. An error is for the log:

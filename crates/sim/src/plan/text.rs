@@ -87,6 +87,7 @@ impl fmt::Display for Step {
             Step::Flood { node, lasts } => write!(f, "flood {node} for {}", Seconds(lasts.0)),
             Step::Reset { a, b } => write!(f, "reset {a} {b}"),
             Step::Resign { node } => write!(f, "resign {node}"),
+            Step::Upgrade { node, lasts } => write!(f, "upgrade {node} for {}", Seconds(lasts.0)),
             Step::Ask { client, ask, node, patience } => {
                 write!(f, "client {client} {ask} at {node} within {}", Seconds(patience.0))
             }
@@ -184,6 +185,9 @@ pub(super) fn parse_step(words: &[&str]) -> Option<Step> {
         }
         ["silence", a, b] => Step::Silence { a: a.parse().ok()?, b: b.parse().ok()? },
         ["reset", a, b] => Step::Reset { a: a.parse().ok()?, b: b.parse().ok()? },
+        ["upgrade", node, "for", lasts] => {
+            Step::Upgrade { node: node.parse().ok()?, lasts: parse_span(lasts)? }
+        }
         ["resign", node] => Step::Resign { node: node.parse().ok()? },
         ["client", client, ask @ .., "at", node, "within", patience] => Step::Ask {
             client: client.parse().ok()?,

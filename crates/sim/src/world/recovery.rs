@@ -69,6 +69,13 @@ impl<C: Clients> World<C> {
             self.nodes[node].disk.heal();
             self.queue.push(self.now, Event::Up(node));
         }
+        // Behind an older leader no newer node could serve: the upgrade comes to its end.
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].upgrade() && !self.nodes[node].out {
+                self.marks.hit("a node was upgraded");
+                self.down(node, false, Span::ZERO);
+            }
+        }
     }
 
     /// An observer that heard of an epoch from a voter that stays away waits for the quorum to get

@@ -5,7 +5,7 @@ use super::{Event, HANDOVER, Phase, World};
 use crate::checkers::Failure;
 use crate::clients::{Action, Call, Clients, ReplyOf, Then};
 use crate::plan::{Down, Garble, Step};
-use quorate_base::Offset;
+use quorate_base::{Offset, Span};
 use quorate_raft::RoleName;
 
 impl<C: Clients> World<C> {
@@ -22,13 +22,11 @@ impl<C: Clients> World<C> {
         match step {
             Step::Crash { node, how: Down::Power, lasts } => self.down(at(node), true, lasts),
             Step::Crash { node, how: Down::Kill, lasts } => self.down(at(node), false, lasts),
-            Step::Crash { node, how: Down::Stop, lasts } => {
-                self.stopping[at(node)] = lasts;
-                if let Some((running, local)) = self.running(at(node))
-                    && !std::mem::replace(&mut running.stopping, true)
-                {
-                    running.replica.shutdown(local + HANDOVER);
-                    return self.reported(at(node));
+            Step::Crash { node, how: Down::Stop, lasts } => return self.stop(at(node), lasts),
+            Step::Upgrade { node, lasts } => {
+                if self.nodes[at(node)].upgrade() {
+                    self.marks.hit("a node was upgraded");
+                    return self.stop(at(node), lasts);
                 }
             }
             Step::Pause { node, lasts } => {
@@ -83,6 +81,18 @@ impl<C: Clients> World<C> {
                     return self.client(client);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Asks a node to stop, unless it is about to.
+    pub(super) fn stop(&mut self, node: usize, lasts: Span) -> Result<(), Failure> {
+        self.stopping[node] = lasts;
+        if let Some((running, local)) = self.running(node)
+            && !std::mem::replace(&mut running.stopping, true)
+        {
+            running.replica.shutdown(local + HANDOVER);
+            return self.reported(node);
         }
         Ok(())
     }
@@ -164,6 +174,7 @@ impl<C: Clients> World<C> {
             | Step::Reset { .. }
             | Step::Silence { .. }
             | Step::Resign { .. }
+            | Step::Upgrade { .. }
             | Step::Ask { .. } => {}
         }
     }
@@ -183,10 +194,12 @@ impl<C: Clients> World<C> {
         match action {
             Action::Write { request } => {
                 line = format!("client {client} asks {id:?} {request:?}");
+                running.asked.insert(id, local + patience);
                 running.replica.write(local, id, request, patience);
             }
             Action::Read { query } => {
                 line = format!("client {client} asks {id:?} {query:?}");
+                running.asked.insert(id, local + patience);
                 running.replica.read(local, id, query, patience);
             }
             Action::Peek { query } => {

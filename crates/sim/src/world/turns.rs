@@ -9,9 +9,13 @@ use crate::network::{Dial, Process};
 use crate::node::{Running, node_of};
 use quorate_base::{Offset, Span, Time};
 use quorate_machine::Machine;
-use quorate_node::Out;
+use quorate_node::config::Generation;
+use quorate_node::{ClientId, Out};
 use quorate_raft::RoleName;
 use tracing::Level;
+
+/// An answer may be later than its client's patience by what a replica looks for every so often.
+const LATE: Span = Span::ms(25);
 
 impl<C: Clients> World<C> {
     /// The process, unless it is gone or paused; then the event comes again when the pause ends.
@@ -74,12 +78,26 @@ impl<C: Clients> World<C> {
         }
         self.carry_out(node)?;
         self.look_at(node)?;
+        self.nobody_waits_too_long(node)?;
         let Some((running, _)) = self.running(node) else { return Ok(()) };
         let deadline = running.clock.world(running.replica.deadline());
         if deadline != Time::NEVER {
             self.plan_turn(node, deadline.max(now + Span(1)));
         }
         Ok(())
+    }
+
+    /// Whatever becomes of a request, its client is told something when its time is over.
+    fn nobody_waits_too_long(&mut self, node: usize) -> Result<(), Failure> {
+        let Some((running, local)) = self.running(node) else { return Ok(()) };
+        let late = |due: &&Time| **due + LATE < local;
+        match running.asked.values().find(late) {
+            Some(due) => {
+                let what = format!("node {}: no answer, which was due at {due:?}", node + 1);
+                Err(Failure::new("nobody_waits_too_long", what))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Does what a replica wants done.
@@ -130,12 +148,14 @@ impl<C: Clients> World<C> {
                     self.queue.push(at, Event::Read { process, id, read });
                 }
                 Out::Answer { client, answer } => {
+                    self.told(node, client);
                     self.line(node, || format!("answers {client:?}: {answer:?}"));
                     let op = self.clients.op_of(client);
                     let then = self.clients.answered(self.now, client, answer, &mut self.marks)?;
                     self.after(node, op, then)?;
                 }
                 Out::Reply { client, reply } => {
+                    self.told(node, client);
                     self.line(node, || format!("replies {client:?}: {reply:?}"));
                     let op = self.clients.op_of(client);
                     let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
@@ -156,11 +176,20 @@ impl<C: Clients> World<C> {
         if stopped { self.stopped(node) } else { Ok(()) }
     }
 
+    fn told(&mut self, node: usize, client: ClientId) {
+        if let Some((running, _)) = self.running(node) {
+            running.asked.remove(&client);
+        }
+    }
+
     pub(super) fn note_log_lines(&mut self, node: usize) -> Result<(), Failure> {
         for (level, line) in self.log_lines.take() {
             if line.contains("it hands over") {
                 self.handed_over = self.now;
                 self.marks.hit("a leader handed over for its disk");
+            }
+            if line.contains("no version of forwarding in common") {
+                self.marks.hit("a leader could not be asked for a client");
             }
             self.line(node, || format!("{level} {line}"));
             // Those who slept meanwhile tell a node that forgot everything of its last leadership.
@@ -187,6 +216,11 @@ impl<C: Clients> World<C> {
         let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
         if self.leaders.see(&sight, state)? {
             self.marks.hit("a leader was elected");
+            let both = self.led == [true; 2];
+            self.led[usize::from(running.speaks == Generation::Now)] = true;
+            if self.led == [true; 2] && !both {
+                self.marks.hit("an old and a new node led");
+            }
         }
         if view.role == RoleName::Leader && view.high_watermark > Some(view.durable) {
             self.marks.hit("a leader committed before its own disk");
