@@ -20,8 +20,12 @@ pub struct ControlText {
 impl ControlText {
     /// Reads key and value.
     pub(crate) fn of(key: &[u8], value: &[u8]) -> Result<ControlText, Error> {
-        let kind = ControlType::of_key(key)?;
-        let record = ControlRecord::decode(kind, Bytes::copy_from_slice(value))?;
+        ControlText::of_value(ControlType::of_key(key)?, Bytes::copy_from_slice(value))
+    }
+
+    /// Reads the value of a control record of this kind.
+    pub fn of_value(kind: ControlType, value: Bytes) -> Result<ControlText, Error> {
+        let record = ControlRecord::decode(kind, value)?;
         let fields = match record {
             ControlRecord::LeaderChange(record) => json(record)?,
             ControlRecord::SnapshotHeader(record) => json(record)?,

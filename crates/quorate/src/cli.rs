@@ -11,6 +11,7 @@ mod log;
 mod out;
 mod quorum;
 mod run;
+mod snapshot;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ enum Command {
     Kv(kv::Args),
     Quorum(quorum::Args),
     Log(log::Args),
+    Snapshot(snapshot::Args),
     /// Print an id for a new cluster
     #[command(after_help = "\
 Every node of a cluster is formatted with the same id:
@@ -78,6 +80,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Kv(args) => kv::kv(args),
         Command::Quorum(args) => quorum::quorum(args),
         Command::Log(args) => log::log(args),
+        Command::Snapshot(args) => snapshot::snapshot(args),
         Command::RandomUuid => random_uuid().map(|id| out::line(&id.to_string())),
     };
     match outcome {

@@ -72,7 +72,8 @@ impl Lines {
     }
 }
 
-fn dump(path: &Path, as_json: bool) -> Outcome {
+/// Prints what a file says, or every file of a directory.
+pub(super) fn dump(path: &Path, as_json: bool) -> Outcome {
     let (mut disk, names) = match path.is_dir() {
         true => {
             let disk = OsDisk::new(path);
@@ -158,7 +159,8 @@ fn none_known<T>(dir: &Path) -> Outcome<T> {
     ))
 }
 
-fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
+/// The disk's fault, in words.
+pub(super) fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
     let why = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
     failed(format!("cannot read {}: {why}; check the path and its permissions", path.display()))
 }
@@ -245,7 +247,7 @@ fn record_json(record: &RecordView<'_>, sequence: i32) -> Map<String, Value> {
 }
 
 /// Bytes that are no text come under another name, in base64.
-fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
+pub(super) fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
     match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => object.insert(name.into(), Value::Null),
         Some((_, Ok(text))) => object.insert(name.into(), text.into()),
