@@ -3,21 +3,25 @@
 
 mod acknowledged_never_lost;
 mod committed_never_changes;
+mod epoch_table_matches_log;
 mod files_reopen;
 mod high_watermark_never_falls;
 mod linear;
 mod logs_match;
 mod machines_equal_at_equal_offset;
 mod one_leader_per_epoch;
+mod remembered;
 
 pub(crate) use acknowledged_never_lost::{AcknowledgedNeverLost, key_name};
 pub(crate) use committed_never_changes::CommittedNeverChanges;
+pub(crate) use epoch_table_matches_log::epoch_table_matches_log;
 pub(crate) use files_reopen::{Written, files_reopen};
 pub(crate) use high_watermark_never_falls::HighWatermarkNeverFalls;
 pub(crate) use linear::{Judgement, linear};
 pub(crate) use logs_match::LogsMatch;
 pub(crate) use machines_equal_at_equal_offset::MachinesEqualAtEqualOffset;
 pub(crate) use one_leader_per_epoch::OneLeaderPerEpoch;
+pub(crate) use remembered::Remembered;
 
 use crate::book::Book;
 use crate::network::Process;

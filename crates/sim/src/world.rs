@@ -15,7 +15,7 @@ mod turns;
 use crate::book::Book;
 use crate::checkers::{
     CommittedNeverChanges, Failure, HighWatermarkNeverFalls, LogsMatch, MachinesEqualAtEqualOffset,
-    OneLeaderPerEpoch,
+    OneLeaderPerEpoch, Remembered,
 };
 use crate::clients::Clients;
 use crate::log_lines::LogLines;
@@ -126,6 +126,7 @@ pub(crate) struct World<C: Clients> {
     /// How long each node that is stopping will be away.
     stopping: Vec<Span>,
     leaders: OneLeaderPerEpoch,
+    remembered: Remembered,
     logs: LogsMatch,
     committed: CommittedNeverChanges,
     high_watermarks: HighWatermarkNeverFalls,
@@ -193,6 +194,7 @@ impl<C: Clients> World<C> {
             floods: BTreeMap::new(),
             stopping: vec![Span::ZERO; count],
             leaders: OneLeaderPerEpoch::default(),
+            remembered: Remembered::default(),
             logs: LogsMatch::default(),
             committed: CommittedNeverChanges::default(),
             high_watermarks: HighWatermarkNeverFalls::default(),

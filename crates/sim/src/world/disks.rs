@@ -92,6 +92,9 @@ impl<C: Clients> World<C> {
             self.trace.mix(&[self.now.0, node as u64, upto.0, 2]);
             let elections = &mut self.elections[node];
             let durable = elections.partition_point(|(id, _)| *id <= upto);
+            for (_, state) in &elections[..durable] {
+                state.as_ref().map_or(Ok(()), |state| self.remembered.see(node, state))?;
+            }
             elections.drain(..durable.saturating_sub(1));
             if let Some((running, local)) = self.running(node) {
                 running.replica.on_durable(local, upto);
@@ -162,6 +165,7 @@ impl<C: Clients> World<C> {
         self.match_log(node, self.books[node].entries.len())?;
         self.durable[node] = recovery.end;
         let state = recovery.election.map(|election| election.encode());
+        state.as_ref().map_or(Ok(()), |state| self.remembered.see(node, state))?;
         self.elections[node] = vec![(WriteId(0), state)];
         Ok(())
     }

@@ -134,6 +134,7 @@ impl<C: Clients> World<C> {
         self.matched[node] = 0;
         self.durable[node] = Offset::ZERO;
         self.elections[node] = vec![(WriteId(0), None)];
+        self.remembered.wiped(node);
     }
 
     /// How many more voters may stay away for ever.

@@ -3,7 +3,7 @@
 //! replica did not ask for.
 
 use super::{Event, Last, World};
-use crate::checkers::{Failure, Logs, Sight};
+use crate::checkers::{Failure, Logs, Sight, epoch_table_matches_log};
 use crate::clients::Clients;
 use crate::network::{Dial, Process};
 use crate::node::{Running, node_of};
@@ -229,6 +229,9 @@ impl<C: Clients> World<C> {
         let grown = self.committed.see(&sight, &logs)?;
         self.marks.add("a batch was committed", grown as u64);
         self.high_watermarks.see(&sight)?;
+        if view.end >= self.books[node].end() {
+            epoch_table_matches_log(node, view.epochs, &self.books[node])?;
+        }
         self.machines.see(&sight)?;
         if self.matched[node] < stored {
             self.logs.see(node, &self.books[node], self.matched[node], stored)?;
