@@ -1,15 +1,16 @@
-//! What a picture of the key-value store costs: to take, to write beside, and to load from.
+//! What a picture of the key-value store costs: to take, to write beside, and to load from a file.
 //!
 //! A million keys, in two sizes. Memory is what the allocator was asked for, its own rounding not
 //! counted; the counting is on while times are taken, too. Run with
 //! `cargo bench -p quorate-machine`; one thread does it all.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types, missing_docs)]
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use peak_alloc::PeakAlloc;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
+use quorate_log::{OsDisk, SnapshotReader, SnapshotRecord, SnapshotWriter, kept_offset};
 use quorate_machine::kv::{Query, Reply};
 use quorate_machine::{Batch, Headers, Kv, Machine, OwnedRecord, Record, Sessioned};
 use std::hint::black_box;
@@ -129,6 +130,50 @@ fn restore(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// From a file in the page cache, as a node loads it: read, checked, decoded and restored.
+fn load(criterion: &mut Criterion) {
+    let dir = std::env::temp_dir().join(format!("quorate-bench-image-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let disk = OsDisk::new(&dir);
+    let mut group = criterion.benchmark_group("load a million keys from a file");
+    group.sample_size(10).throughput(Throughput::Elements(KEYS));
+    for sizes in SIZES {
+        let mut writer = SnapshotWriter::create(OsDisk::new(&dir), "", END, 0, &[]).unwrap();
+        for record in (0..KEYS).map(|number| sizes.record(number)) {
+            let record = SnapshotRecord {
+                offset: Some(record.offset),
+                timestamp_ms: 0,
+                key: record.key.as_deref(),
+                value: record.value.as_deref(),
+                headers: 0,
+                encoded_headers: &[],
+            };
+            writer.record(&record).unwrap();
+        }
+        writer.freeze().unwrap();
+        let digest = restored((0..KEYS).map(|number| sizes.record(number))).digest();
+        group.bench_function(sizes.name(), |bencher| {
+            bencher.iter_with_large_drop(|| {
+                let mut reader = SnapshotReader::open(&disk, "", END).unwrap();
+                let batches = std::iter::from_fn(|| reader.next().unwrap());
+                let store = restored(batches.flat_map(|batch| {
+                    let records = batch.records().map(|record| {
+                        let record = record.unwrap();
+                        let (offset, _) = kept_offset(&record).unwrap();
+                        let own = |bytes: Option<&[u8]>| Bytes::copy_from_slice(bytes.unwrap());
+                        OwnedRecord::new(offset, own(record.key), own(record.value))
+                    });
+                    records.collect::<Vec<_>>()
+                }));
+                assert_eq!(store.digest(), digest);
+                store
+            });
+        });
+    }
+    group.finish();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 fn pictures(criterion: &mut Criterion) {
     let sizes = SIZES[1];
     let mut store = restored((0..KEYS).map(|number| sizes.record(number)));
@@ -167,5 +212,5 @@ fn pictures(criterion: &mut Criterion) {
     assert!(matches!(found, Reply::Get(Some(_))));
 }
 
-criterion_group!(benches, memory, restore, pictures);
+criterion_group!(benches, memory, restore, load, pictures);
 criterion_main!(benches);
