@@ -77,7 +77,7 @@ impl Log {
         OffsetEpoch::new(self.end, self.epochs.last_epoch().unwrap_or_default())
     }
 
-    /// Grows with each truncation and with each adopted snapshot: what a cold read of an older
+    /// Grows with each truncation, trim and adopted snapshot: what a cold read of an older
     /// generation brings is to be dropped.
     pub fn generation(&self) -> u64 {
         self.generation

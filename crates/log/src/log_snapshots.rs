@@ -166,6 +166,20 @@ impl Log {
         None
     }
 
+    /// Forgets all but the newest snapshots of a log that begins at 0, where they only spare a
+    /// start its way. The files are the caller's to remove.
+    pub fn keep_newest_snapshots(&mut self, count: usize) -> Vec<String> {
+        if self.start > Offset::ZERO {
+            return Vec::new();
+        }
+        let old = self.snapshots.len().saturating_sub(count);
+        let path =
+            |held: &Snapshot| crate::file::join(&self.options.partition, &snapshot_name(held.id));
+        let paths = self.snapshots[..old].iter().map(path).collect();
+        self.snapshots.drain(..old);
+        paths
+    }
+
     /// Gives up the whole log for a snapshot that was downloaded and checked
     /// ([`crate::PartialSnapshot::check`]): it begins and ends at the snapshot's end. Earlier plans
     /// of cold reads are void.
@@ -203,6 +217,8 @@ impl Log {
         self.epochs.advance(id, self.end);
         self.start = start;
         self.tail.trim(start);
+        // A planned read may be of a file that is gone when its turn comes.
+        self.generation += 1;
         Job::Trim(Trim { epochs: Some(self.epochs.clone()), segments, snapshots })
     }
 

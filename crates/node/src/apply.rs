@@ -6,7 +6,7 @@
 use crate::out::Out;
 use crate::replica::Replica;
 use bytes::Bytes;
-use quorate_base::Offset;
+use quorate_base::{Epoch, Offset, OffsetEpoch};
 use quorate_log::{Batch, Batches, Log, Read};
 use quorate_machine::{Headers, Machine, Record};
 
@@ -17,6 +17,11 @@ const SLICE_BYTES: u32 = 1 << 20;
 pub(crate) struct Applied {
     /// End of what the machine holds. Invariant: at most `commit`.
     pub upto: Offset,
+    /// The epoch of the batch before that, and its time, Unix milliseconds.
+    epoch: Epoch,
+    pub timestamp_ms: i64,
+    /// A machine is being made of this snapshot; until then nothing is applied.
+    loading: Option<OffsetEpoch>,
     /// End of what it may take.
     pub commit: Offset,
     /// What was committed when this node first heard of a high watermark after its start, by the
@@ -29,14 +34,56 @@ pub(crate) struct Applied {
 }
 
 impl Applied {
-    pub fn new(start: Offset) -> Applied {
-        Applied { upto: start, commit: start, ready_at: None, reading: false, read: None }
+    /// Nothing is applied.
+    pub fn new() -> Applied {
+        Applied {
+            upto: Offset::ZERO,
+            epoch: Epoch::ZERO,
+            timestamp_ms: -1,
+            loading: None,
+            commit: Offset::ZERO,
+            ready_at: None,
+            reading: false,
+            read: None,
+        }
+    }
+
+    /// What a snapshot of the machine would be called.
+    pub fn last(&self) -> OffsetEpoch {
+        OffsetEpoch::new(self.upto, self.epoch)
+    }
+
+    /// Whether the machine is as it was made.
+    pub fn is_fresh(&self) -> bool {
+        self.upto == Offset::ZERO
+    }
+
+    pub fn loading(&self) -> Option<OffsetEpoch> {
+        self.loading
+    }
+
+    pub fn load(&mut self, id: OffsetEpoch) {
+        self.loading = Some(id);
+    }
+
+    pub fn not_loaded(&mut self) {
+        self.loading = None;
+    }
+
+    /// The machine is what this snapshot says. What a snapshot holds is committed.
+    pub fn loaded(&mut self, id: OffsetEpoch, timestamp_ms: i64) {
+        let loading = self.loading.take();
+        assert!(loading == Some(id), "{id} was loaded, {loading:?} was asked for");
+        let upto = self.upto;
+        assert!(id.offset > upto, "the snapshot {id} is loaded behind {upto}, which is applied");
+        (self.upto, self.epoch, self.timestamp_ms) = (id.offset, id.epoch, timestamp_ms);
+        self.commit = self.commit.max(id.offset);
     }
 
     /// The core says that all below is committed.
     pub fn committed(&mut self, upto: Offset) {
-        assert!(upto >= self.commit, "committed went back from {} to {upto}", self.commit);
-        self.commit = upto;
+        // A leader may tell less than a snapshot says that was loaded meanwhile.
+        self.commit = self.commit.max(upto);
     }
 
     /// A leader, perhaps this node, says that so much is committed; this node may lack some of it.
@@ -52,7 +99,8 @@ impl Applied {
 
     /// Whether a turn could apply something.
     pub fn has_work(&self, log: &Log) -> bool {
-        self.upto < self.commit.min(log.end()) && (!self.reading || self.read.is_some())
+        let here = self.loading.is_none() && self.upto >= log.start();
+        here && self.upto < self.commit.min(log.end()) && (!self.reading || self.read.is_some())
     }
 }
 
@@ -141,5 +189,8 @@ impl<M: Machine> Replica<M> {
             }
         }
         self.applied.upto = batch.end();
+        self.applied.epoch = batch.epoch();
+        self.applied.timestamp_ms = batch.timestamp_ms();
+        self.making.applied(batch.bytes.len() as u64);
     }
 }

@@ -23,6 +23,11 @@ impl<M: Machine> Replica<M> {
         &self.machine
     }
 
+    /// Whether this node judges requests: it leads, and has applied all that earlier leaders left.
+    pub fn serves(&self) -> bool {
+        self.leading.serving.is_some()
+    }
+
     /// End of what the machine holds.
     pub fn applied(&self) -> Offset {
         self.applied.upto
@@ -40,6 +45,8 @@ impl<M: Machine> Replica<M> {
         assert_eq!(view.start, self.log.start(), "the protocol's start and the log's");
         assert_eq!(view.epochs, self.log.epochs().entries(), "the protocol's epochs and the log's");
         let (applied, commit) = (self.applied.upto, self.applied.commit);
+        let loading = self.applied.loading();
+        assert!(!self.serves() || loading.is_none(), "a leader loads {loading:?}");
         assert!(applied <= commit, "applied {applied} of {commit} committed");
         assert!(commit <= view.end, "committed {commit} beyond the end {}", view.end);
     }

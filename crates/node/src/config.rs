@@ -59,6 +59,16 @@ pub struct Voter {
     pub at: HostPort,
 }
 
+/// What becomes of the log's old end: KIP-630's two ways, of which a log has one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Cleanup {
+    /// What a snapshot covers is removed by retention, and who needs it is given the snapshot.
+    Delete,
+    /// The log stays whole, and snapshots only shorten the start.
+    #[default]
+    Compact,
+}
+
 /// All that a node must know before it starts.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -108,6 +118,18 @@ pub struct Config {
     pub unstored_max_bytes: u64,
     /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
     pub tail_max_bytes: u64,
+    /// `controller.quorum.fetch.snapshot.max.bytes`: how much of a snapshot one answer brings.
+    pub snapshot_max_bytes: u32,
+    /// `metadata.log.max.record.bytes.between.snapshots`.
+    pub snapshot_bytes: u64,
+    /// `metadata.log.max.snapshot.interval.ms`; zero: only `snapshot_bytes` counts.
+    pub snapshot_interval: Span,
+    /// `metadata.max.retention.bytes`, of the log and its snapshots together; `None`: no limit.
+    pub retention_bytes: Option<u64>,
+    /// `metadata.max.retention.ms`, by the time of a snapshot's last record; `None`: no limit.
+    pub retention_ms: Option<u64>,
+    /// `quorate.cleanup.policy`.
+    pub cleanup: Cleanup,
     /// Which versions it speaks.
     pub speaks: Generation,
     /// The rule that this node breaks.
@@ -141,12 +163,18 @@ impl Config {
             request_timeout: Span::ms(2_000),
             retry_backoff: Span::ms(20),
             fetch_max_bytes: 1 << 20,
-            segment_bytes: 1 << 30,
+            segment_bytes: 8 << 20,
             segment_ms: 7 * 24 * 3_600 * 1_000,
             request_max_bytes: 100 << 20,
             uncommitted_max_bytes: 32 << 20,
             unstored_max_bytes: 32 << 20,
             tail_max_bytes: 16 << 20,
+            snapshot_max_bytes: 1 << 20,
+            snapshot_bytes: 20 << 20,
+            snapshot_interval: Span::ms(3_600 * 1_000),
+            retention_bytes: Some(100 << 20),
+            retention_ms: Some(7 * 24 * 3_600 * 1_000),
+            cleanup: Cleanup::Compact,
             speaks: Generation::Now,
             #[cfg(mutants)]
             mutant: None,

@@ -14,6 +14,8 @@ mod fetched;
 mod flights;
 mod forward;
 mod inbound;
+mod lane;
+mod lane_work;
 mod leading;
 mod links;
 #[cfg(mutants)]
@@ -22,12 +24,15 @@ mod once;
 mod out;
 mod replica;
 pub mod runtime;
+mod snapshots;
 pub mod start;
 mod translate;
 
+pub use lane::{Errand, Report};
+pub use lane_work::Lane;
 pub use leading::WRITE_BYTES_MAX;
 #[cfg(mutants)]
 pub use mutants::Mutant;
-pub use out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
+pub use out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};
 pub use replica::{Replica, Settings};
 pub use translate::Names;

@@ -4,8 +4,10 @@
 
 use crate::config::HostPort;
 use crate::handle::Error;
+use crate::lane::Errand;
+use bytes::Bytes;
 use quorate_base::Offset;
-use quorate_log::{ColdRead, Job};
+use quorate_log::{ChunkRead, ColdRead, Disk, Job, read_chunk, read_cold};
 use quorate_machine::{Answer, Machine};
 use quorate_raft::WriteId;
 use quorate_wire::Frame;
@@ -35,7 +37,27 @@ pub enum ConnectError {
     Unreachable,
 }
 
-/// Why records could not be read.
+/// A read that needs no place in any order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// Batches of the log.
+    Records(ColdRead),
+    /// A piece of a snapshot, for a replica that copies it.
+    Piece(ChunkRead),
+}
+
+impl Reading {
+    /// Reads; blocks on the disk.
+    pub fn run<D: Disk>(&self, disk: &mut D) -> Result<Bytes, BadRead> {
+        let read = match self {
+            Reading::Records(plan) => read_cold(disk, plan),
+            Reading::Piece(plan) => read_chunk(disk, plan),
+        };
+        read.map_err(BadRead::from)
+    }
+}
+
+/// Why records or a piece of a snapshot could not be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadRead {
     /// The bytes are not those that were written; otherwise the disk did not give any.
@@ -96,7 +118,7 @@ pub enum Out<M: Machine> {
         /// What to report.
         id: ReadId,
         /// What to read.
-        read: ColdRead,
+        read: Reading,
     },
     /// A caller's write is decided.
     Answer {
@@ -112,6 +134,8 @@ pub enum Out<M: Machine> {
         /// With what.
         reply: Result<(M::Reply, Offset), Error>,
     },
+    /// Do this on the snapshot lane, in order, and report with `on_lane` what came of it.
+    Lane(Errand<M>),
     /// Records on this node's disk are not as they were written, and others have them: begin anew
     /// on the same directory, as after a restart of the process, and read all of it.
     BeginAnew {

@@ -10,6 +10,7 @@ mod answers;
 mod damage;
 mod effects;
 mod requests;
+mod snapshots;
 
 use crate::apply::Applied;
 use crate::clients::{Clients, Origin, Write};
@@ -20,14 +21,17 @@ use crate::inbound::{Inbound, Place};
 use crate::leading::{Leading, WRITE_BYTES_MAX};
 use crate::links::{Links, News};
 use crate::once::Once;
-use crate::out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId};
+use crate::out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};
+use crate::snapshots::Making;
 use crate::status::RoleChange;
 use crate::translate::{self, Names};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, ReplicaId, Span, Time, Uuid};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::Log;
 use quorate_machine::Machine;
-use quorate_raft::{Call, Effect, FetchAnswer, Input, Quorum, RoleName, Ticket, Token};
+use quorate_raft::{
+    Call, Effect, FetchAnswer, Input, Quorum, RoleName, SnapshotAnswer, Ticket, Token,
+};
 use quorate_wire::{ApiKey, RequestFrame, ResponseFrame};
 use std::collections::{BTreeMap, VecDeque};
 use tracing::debug;
@@ -58,6 +62,14 @@ pub struct Settings {
     pub retry_backoff: Span,
     /// `controller.quorum.fetch.timeout.ms`: a follower that hears nothing for longer is not ready.
     pub fetch_timeout: Span,
+    /// `metadata.log.max.record.bytes.between.snapshots`.
+    pub snapshot_bytes: u64,
+    /// `metadata.log.max.snapshot.interval.ms`.
+    pub snapshot_interval: Span,
+    /// `quorate.cleanup.policy=delete`: the log begins at a snapshot, and older records go.
+    pub trims: bool,
+    /// `metadata.max.retention.bytes` and `.ms`.
+    pub retention: quorate_log::Retention,
     /// The rule that this node breaks.
     #[cfg(mutants)]
     pub mutant: Option<crate::Mutant>,
@@ -82,6 +94,7 @@ pub(crate) struct Asked {
 enum ColdUse {
     Apply,
     Serve { ticket: Ticket, answer: FetchAnswer },
+    Piece { ticket: Ticket, answer: SnapshotAnswer },
 }
 
 /// One replica. `M` is the machine that its log drives.
@@ -99,6 +112,15 @@ pub struct Replica<M: Machine> {
     pub(crate) leading: Leading,
     pub(crate) forwarder: Forwarder<M::Query>,
     pub(crate) applied: Applied,
+    pub(crate) making: Making,
+    /// A download that is whole and checked, until the log rests on it.
+    downloaded: Option<quorate_log::Snapshot>,
+    /// When retention looks again.
+    retain_at: Time,
+    /// Snapshots that could not be read.
+    unread: Vec<OffsetEpoch>,
+    /// What of this node's files is damaged, once that is known.
+    pub(crate) damage: Option<String>,
     pub(crate) links: Links,
     pub(crate) inbound: Inbound,
     /// Who leads, as far as the core has said.
@@ -118,6 +140,8 @@ pub struct Replica<M: Machine> {
     tickets: BTreeMap<Ticket, Asked>,
     /// Records of fetch answers, until the core says what to do with them.
     fetched: BTreeMap<Call, FetchedRecords>,
+    /// The piece of a snapshot in the answer that the core is given.
+    piece: Option<(Call, Bytes)>,
     serves: Vec<Serve>,
     /// With the generation of the log that planned the read.
     cold: BTreeMap<ReadId, (u64, ColdUse)>,
@@ -125,8 +149,6 @@ pub struct Replica<M: Machine> {
     swept: Time,
     once: Once,
     stopping: bool,
-    /// What of this node's files is damaged, once that is known.
-    damage: Option<String>,
     out: Vec<Out<M>>,
 }
 
@@ -143,11 +165,15 @@ impl<M: Machine> Replica<M> {
         let view = quorum.view();
         Replica {
             links: Links::new(settings.request_timeout),
-            settings,
             id,
             leader: None,
             epoch: view.epoch,
-            applied: Applied::new(log.start()),
+            applied: Applied::new(),
+            making: Making::new(settings.snapshot_bytes, settings.snapshot_interval, now),
+            downloaded: None,
+            retain_at: now,
+            unread: Vec::new(),
+            damage: None,
             quorum,
             log,
             machine,
@@ -167,14 +193,15 @@ impl<M: Machine> Replica<M> {
             news: Vec::new(),
             tickets: BTreeMap::new(),
             fetched: BTreeMap::new(),
+            piece: None,
             serves: Vec::new(),
             cold: BTreeMap::new(),
             next: 0,
             swept: now,
             once: Once::default(),
             stopping: false,
-            damage: None,
             out: Vec::new(),
+            settings,
         }
     }
 
@@ -250,6 +277,7 @@ impl<M: Machine> Replica<M> {
             (ColdUse::Apply, _) if stale => self.applied.arrived(None),
             (ColdUse::Apply, Ok(records)) => self.applied.arrived(Some(records)),
             (ColdUse::Apply, Err(bad)) => self.cannot_apply(bad),
+            (ColdUse::Piece { ticket, answer }, piece) => self.fill_piece(ticket, answer, piece),
             (ColdUse::Serve { ticket, answer }, Ok(records)) if !stale => {
                 self.fill(ticket, answer, vec![records])
             }
@@ -340,10 +368,18 @@ impl<M: Machine> Replica<M> {
             }
             true | false => Time::NEVER,
         };
-        [self.quorum.deadline(), self.links.deadline(), sweep, machine, soon, forward]
-            .into_iter()
-            .min()
-            .unwrap_or(Time::NEVER)
+        [
+            self.quorum.deadline(),
+            self.links.deadline(),
+            sweep,
+            machine,
+            soon,
+            forward,
+            self.snapshot_at(),
+        ]
+        .into_iter()
+        .min()
+        .unwrap_or(Time::NEVER)
     }
 
     // ---- The turn.
@@ -361,7 +397,10 @@ impl<M: Machine> Replica<M> {
         if self.quorum.deadline() <= now {
             self.step(Input::Wake);
         }
+        self.load_when_behind();
         self.apply();
+        self.make_snapshots();
+        self.retain();
         self.take_lead_when_due();
         self.close_batch();
         self.prove_reads();
@@ -392,7 +431,7 @@ impl<M: Machine> Replica<M> {
     pub(crate) fn read_cold_for_apply(&mut self, read: quorate_log::ColdRead) {
         let id = ReadId(self.number());
         self.cold.insert(id, (read.generation, ColdUse::Apply));
-        self.push(Out::Read { id, read });
+        self.push(Out::Read { id, read: Reading::Records(read) });
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

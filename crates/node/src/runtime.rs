@@ -9,6 +9,7 @@ mod clock;
 mod disk_thread;
 mod event_loop;
 mod inbox;
+mod lane_thread;
 mod net;
 
 pub use event_loop::{Fatal, Node};

@@ -4,11 +4,11 @@
 //! Generic over the disk, so that the simulator's nodes start through the same code as the
 //! server's.
 
-use crate::config::Config;
+use crate::config::{Cleanup, Config};
 use crate::replica::{Replica, Settings};
 use crate::translate::Names;
 use quorate_base::{ReplicaKey, Span, Time, Uuid};
-use quorate_log::{Disk, Election, Log, Meta, Options, Recovery, Store, recover};
+use quorate_log::{Disk, Election, Log, Meta, Options, Recovery, Retention, Store, recover};
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
 use std::fmt;
@@ -163,6 +163,10 @@ pub fn start<M: Machine, D: Disk>(
         request_timeout: config.request_timeout,
         retry_backoff: config.retry_backoff,
         fetch_timeout: config.fetch_timeout,
+        snapshot_bytes: config.snapshot_bytes,
+        snapshot_interval: config.snapshot_interval,
+        trims: config.cleanup == Cleanup::Delete,
+        retention: Retention { bytes: config.retention_bytes, ms: config.retention_ms },
         #[cfg(mutants)]
         mutant: config.mutant,
     };
@@ -197,6 +201,8 @@ fn open_quorum(
         retry_backoff: config.retry_backoff,
         fetch_max_wait: fetch_max_wait(config),
         fetch_max_bytes: config.fetch_max_bytes,
+        snapshot_max_bytes: config.snapshot_max_bytes,
+        serve_snapshots: config.cleanup == Cleanup::Delete,
         ..quorate_raft::Config::new(config.id, directory, voters)
     };
     let Election { epoch, leader, voted, .. } = recovery.election.clone().unwrap_or_default();
@@ -205,7 +211,8 @@ fn open_quorum(
         start: recovery.start,
         end: recovery.end,
         epochs: recovery.epochs.entries().to_vec(),
-        ..Recovered::default()
+        snapshots: recovery.snapshots.iter().map(|snapshot| snapshot.id).collect(),
+        must_reach: recovery.must_reach,
     };
     #[cfg(mutants)]
     let quorum = {

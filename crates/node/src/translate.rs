@@ -8,6 +8,7 @@ mod describe;
 mod forwarding;
 mod inbound;
 mod outbound;
+mod snapshot;
 
 pub(crate) use describe::{Moment, describe_cluster, describe_quorum};
 pub(crate) use forwarding::{
@@ -15,7 +16,7 @@ pub(crate) use forwarding::{
     forward_response, forwarded,
 };
 pub(crate) use inbound::{Refusal, Refused, api_versions, refusal, request, response, unsupported};
-pub(crate) use outbound::{answer, hello};
+pub(crate) use outbound::{Payload, answer, hello};
 
 use crate::config::Generation;
 use bytes::Bytes;

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use quorate_base::{ReplicaId, Span, Time, Uuid};
-use quorate_log::{MemoryDisk, Meta, Store, format, read_cold};
+use quorate_log::{MemoryDisk, Meta, Store, format};
 use quorate_machine::kv::{Condition, Write};
 use quorate_machine::{Kv, Machine, Request, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{StartError, Started, start};
-use quorate_node::{BadRead, ClientId, ConnId, Out, Replica};
+use quorate_node::{ClientId, ConnId, Out, Replica};
 use quorate_raft::{Endpoint, RoleName};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -135,7 +135,7 @@ impl World {
                 node.replica.on_durable(now, id);
             }
             Out::Read { id, read } => {
-                node.replica.on_read(now, id, read_cold(disk, &read).map_err(BadRead::from));
+                node.replica.on_read(now, id, read.run(disk));
             }
             Out::Connect { link, to } => {
                 let peer = to.host[1..].parse().unwrap();
@@ -167,6 +167,8 @@ impl World {
                 self.stop(id);
             }
             Out::Fatal { why } => panic!("node {id} gives up: {why}"),
+            // These snapshots are never written.
+            Out::Lane(_) => {}
             Out::Pause { .. } | Out::Resume { .. } | Out::Reply { .. } | Out::Stopped => {}
         }
     }

@@ -9,7 +9,7 @@ mod values;
 
 use crate::properties;
 use quorate_base::{ReplicaId, Span};
-use quorate_node::config::{Config, HostPort, Voter};
+use quorate_node::config::{Cleanup, Config, HostPort, Voter};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -175,6 +175,11 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         fetch_max_bytes: values.number32(&table::FETCH_MAX_BYTES),
         segment_bytes: values.number(&table::SEGMENT_BYTES),
         segment_ms: values.number(&table::SEGMENT_MS),
+        snapshot_bytes: values.number(&table::SNAPSHOT_BYTES),
+        snapshot_interval: span(values, &table::SNAPSHOT_INTERVAL),
+        retention_bytes: values.limit(&table::RETENTION_BYTES),
+        retention_ms: values.limit(&table::RETENTION_MS),
+        cleanup: cleanup(values),
         request_max_bytes: values.number32(&table::REQUEST_MAX_BYTES),
         uncommitted_max_bytes: values.number(&table::UNCOMMITTED_MAX_BYTES),
         tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),
@@ -185,6 +190,14 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
 
 fn span(values: &mut Values, setting: &Setting) -> Span {
     Span::ms(values.number(setting))
+}
+
+fn cleanup(values: &mut Values) -> Cleanup {
+    values.word(&table::CLEANUP);
+    match values.text(&table::CLEANUP) {
+        Some("delete") => Cleanup::Delete,
+        Some(_) | None => Cleanup::Compact,
+    }
 }
 
 fn roles(values: &mut Values) {

@@ -2,6 +2,7 @@
 
 use quorate::settings::{self, Settings};
 use quorate_base::{ReplicaId, Span, Uuid};
+use quorate_node::config::Cleanup;
 
 const GOOD: &str = "\
 node.id=1
@@ -57,6 +58,11 @@ fn a_minimal_file_has_kafkas_defaults() {
     assert_eq!(config.fetch_max_bytes, expect.fetch_max_bytes);
     assert_eq!(config.segment_bytes, expect.segment_bytes);
     assert_eq!(config.segment_ms, expect.segment_ms);
+    assert_eq!(config.snapshot_bytes, expect.snapshot_bytes);
+    assert_eq!(config.snapshot_interval, expect.snapshot_interval);
+    assert_eq!(config.retention_bytes, expect.retention_bytes);
+    assert_eq!(config.retention_ms, expect.retention_ms);
+    assert_eq!(config.cleanup, expect.cleanup);
     assert_eq!(config.request_max_bytes, expect.request_max_bytes);
     assert_eq!(config.uncommitted_max_bytes, expect.uncommitted_max_bytes);
     assert_eq!(config.tail_max_bytes, expect.tail_max_bytes);
@@ -69,7 +75,10 @@ fn every_setting_reaches_the_node() {
          controller.quorum.election.timeout.ms=11\ncontroller.quorum.fetch.timeout.ms=12\n\
          controller.quorum.election.backoff.max.ms=13\ncontroller.quorum.request.timeout.ms=14\n\
          controller.quorum.retry.backoff.ms=15\ncontroller.quorum.fetch.max.bytes=16\n\
-         metadata.log.segment.bytes=8388608\nmetadata.log.segment.ms=17\n\
+         metadata.log.segment.bytes=8388609\nmetadata.log.segment.ms=17\n\
+         metadata.log.max.record.bytes.between.snapshots=19\n\
+         metadata.log.max.snapshot.interval.ms=20\nmetadata.max.retention.bytes=21\n\
+         metadata.max.retention.ms=-1\nquorate.cleanup.policy=delete\n\
          socket.request.max.bytes=18\n\
          quorate.http.listen=127.0.0.1:0\nquorate.uncommitted.max.bytes=1048576\n\
          quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n\
@@ -85,8 +94,12 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.request_timeout, Span::ms(14));
     assert_eq!(config.retry_backoff, Span::ms(15));
     assert_eq!(config.fetch_max_bytes, 16);
-    assert_eq!(config.segment_bytes, 8_388_608);
+    assert_eq!(config.segment_bytes, 8_388_609);
     assert_eq!(config.segment_ms, 17);
+    assert_eq!(config.snapshot_bytes, 19);
+    assert_eq!(config.snapshot_interval, Span::ms(20));
+    assert_eq!((config.retention_bytes, config.retention_ms), (Some(21), None));
+    assert_eq!(config.cleanup, Cleanup::Delete);
     assert_eq!(config.request_max_bytes, 18);
     assert_eq!(config.http.map(|at| at.host).as_deref(), Some("127.0.0.1"));
     assert_eq!(config.uncommitted_max_bytes, 1_048_576);
@@ -94,6 +107,16 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.bootstrap.len(), 2);
     assert_eq!(config.topic, "__raft_performance_test");
     assert_eq!(config.topic_id, Uuid(2u128.to_be_bytes()));
+}
+
+#[test]
+fn a_limit_can_be_none_and_nothing_else_below_zero() {
+    let line = "metadata.max.retention.bytes=-2";
+    let words = "must be a whole number from 0 to 9223372036854775807, or -1 for no limit";
+    check_problems(&format!("{line}\n"), &format!("line 6: {line}: {words}\n"));
+    let line = "quorate.cleanup.policy=delete,compact";
+    let words = "must be one of delete, compact";
+    check_problems(&format!("{line}\n"), &format!("line 6: {line}: {words}\n"));
 }
 
 #[test]

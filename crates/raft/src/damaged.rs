@@ -2,9 +2,9 @@
 //!
 //! It may have acknowledged what it lost. If it voted now, it could help to elect a log that lacks
 //! committed records. It must never forget this over a restart: the caller keeps `must_reach` on
-//! disk until [`Effect::Reached`].
+//! disk until [`Write::Reached`].
 
-use crate::effect::Effect;
+use crate::effect::{Effect, Write};
 use crate::quorum::Quorum;
 use quorate_base::OffsetEpoch;
 
@@ -21,7 +21,8 @@ impl Quorum {
         // A record of a later epoch comes from a leader whose log held all that was committed.
         if durable >= self.start && held.log_order() >= lost.log_order() {
             self.must_reach = None;
-            out.push(Effect::Reached);
+            let id = self.writes.issue();
+            out.push(Effect::Write { id, write: Write::Reached });
         }
     }
 }

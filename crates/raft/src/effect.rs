@@ -203,8 +203,6 @@ pub enum Effect {
         /// The snapshot.
         snapshot: OffsetEpoch,
     },
-    /// The log holds again all that it held before it was damaged (rule P62): forget `must_reach`.
-    Reached,
     /// The shutdown that was asked for is complete.
     Stopped,
     /// A peer broke the protocol or is misconfigured: its message was refused, nothing was
@@ -355,6 +353,9 @@ pub enum Write {
         /// The new start.
         start: Offset,
     },
+    /// The log holds again all that it held before it was damaged (rule P62): forget
+    /// [`crate::Recovered::must_reach`].
+    Reached,
 }
 
 /// Where the bytes of an append are.

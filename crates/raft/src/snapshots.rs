@@ -95,6 +95,9 @@ impl Quorum {
             "a snapshot of {snapshot}, but {} is committed",
             self.committed
         );
+        if !self.config.serve_snapshots {
+            self.snapshots.retain(|kept| kept.offset == self.start); // Older ones are of no use.
+        }
         self.snapshots.push(snapshot);
     }
 

@@ -53,12 +53,24 @@ impl Book {
                 self.entries.truncate(self.entries.partition_point(|entry| entry.base < cut.end));
                 self.entries.len()
             }
-            Job::Adopt(_) => {
-                self.entries.clear();
-                0
-            }
-            Job::Trim(_) | Job::Remove { .. } | Job::Replace { .. } => before,
+            // What a snapshot stands for is in the ledger of all that is committed: see `adopt`. A
+            // trim forgets nothing here.
+            Job::Adopt(_) | Job::Trim(_) | Job::Remove { .. } | Job::Replace { .. } => before,
         }
+    }
+
+    /// What a snapshot says takes the place of all that was here: that is the committed batches
+    /// below its end.
+    pub fn adopt(&mut self, ledger: &Book, end: Offset) {
+        self.entries = ledger.entries[..ledger.below(end)].to_vec();
+        assert!(self.end() == end, "a snapshot of {end}, committed is up to {}", self.end());
+    }
+
+    /// The same in front of what a trimmed log still holds.
+    pub fn put_before(&mut self, ledger: &Book, start: Offset) {
+        let kept = self.entries.partition_point(|entry| entry.end <= start);
+        let before = ledger.entries[..ledger.below(start)].iter().cloned();
+        self.entries.splice(..kept, before);
     }
 
     /// How many batches end at or below an offset.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 41] = [
+pub const ALL: [&str; 48] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -33,6 +33,13 @@ pub const ALL: [&str; 41] = [
     "a frame arrived twice",
     "a connection was refused",
     "records were read from the disk",
+    "a snapshot was written",
+    "a snapshot could not be written",
+    "a snapshot was loaded",
+    "a snapshot was downloaded",
+    "a snapshot was adopted",
+    "a download was given up",
+    "a log was trimmed",
     "a write was acknowledged",
     "a condition failed",
     "an outcome is unknown",

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
 use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
 use quorate_machine::Machine;
-use quorate_node::config::{Config, Generation, HostPort, Voter};
+use quorate_node::config::{Cleanup, Config, Generation, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
-use quorate_node::{ClientId, Replica};
+use quorate_node::{ClientId, Lane, Replica};
 use quorate_raft::{Endpoint, WriteId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,6 +58,7 @@ impl Clock {
 pub(crate) struct Running<M: Machine> {
     pub replica: Replica<M>,
     store: Store<MemoryDisk>,
+    pub lane: Lane<M, MemoryDisk>,
     /// Not yet begun.
     pub queued: Vec<(WriteId, Job)>,
     /// What the disk is at.
@@ -79,6 +80,8 @@ pub(crate) struct Node<M: Machine> {
     config: Config,
     pub running: Option<Running<M>>,
     pub life: u32,
+    /// Files that its store has renamed for removal.
+    pub deleted: Vec<String>,
     pub paused_until: Time,
     /// Added to each run of the disk, by the faults in force.
     pub slow: Vec<Span>,
@@ -142,6 +145,11 @@ impl<M: Machine> Node<M> {
             tail_max_bytes: options.tail_bytes,
             uncommitted_max_bytes: options.uncommitted_bytes,
             unstored_max_bytes: options.unstored_bytes,
+            snapshot_bytes: options.snapshot_bytes,
+            snapshot_interval: Span::ms(options.snapshot_ms),
+            snapshot_max_bytes: options.piece_bytes as u32,
+            cleanup: if options.compact == 1 { Cleanup::Compact } else { Cleanup::Delete },
+            retention_bytes: Some(options.retention_bytes),
             speaks: match options.older >> index & 1 {
                 1 => Generation::BeforePreVotes,
                 _ => Generation::Now,
@@ -156,6 +164,7 @@ impl<M: Machine> Node<M> {
             config,
             running: None,
             life: 0,
+            deleted: Vec::new(),
             paused_until: Time(0),
             slow: Vec::new(),
             full: Vec::new(),
@@ -202,6 +211,7 @@ impl<M: Machine> Node<M> {
             port: bind.port,
         };
         let (disk, seed) = (self.disk.clone(), self.rng.next());
+        let lane = Lane::new(disk.clone(), &log_options(&self.config).partition);
         let Started { replica, store, notes: _ } =
             start(&self.config, own, disk, machine, seed, clock.local(now))
                 .map_err(|error| error.to_string())?;
@@ -209,6 +219,7 @@ impl<M: Machine> Node<M> {
         self.running = Some(Running {
             replica,
             store,
+            lane,
             queued: Vec::new(),
             working: Vec::new(),
             clock,
@@ -250,7 +261,8 @@ impl<M: Machine> Node<M> {
         let Some(running) = &mut self.running else { return Ok(None) };
         let newest = running.working.last().map(|(id, _)| *id);
         let mut jobs: Vec<Job> = running.working.drain(..).map(|(_, job)| job).collect();
-        running.store.run(&mut jobs).map_err(|error| error.to_string())?;
+        let written = running.store.run(&mut jobs).map_err(|error| error.to_string())?;
+        self.deleted.extend(written.deleted);
         Ok(newest)
     }
 
@@ -296,14 +308,20 @@ impl<M: Machine> Node<M> {
         self.disk.limit_room(self.full.iter().map(|(_, room)| *room).min());
     }
 
+    /// Where the segments on its disk begin.
+    fn segments(&self) -> Vec<Offset> {
+        let partition = log_options(&self.config).partition;
+        let names = self.disk.clone().list(&partition).expect("the disk does not fail");
+        let base = |name: &String| name.strip_suffix(".log")?.parse().ok().map(Offset);
+        names.iter().filter_map(base).collect()
+    }
+
     /// Flips one bit of the batch with this place in the book.
     pub fn rot(&mut self, book: &Book, at: usize, bit: u64) {
         let partition = log_options(&self.config).partition;
         let disk = self.disk.clone();
-        let names = disk.list(&partition).expect("the disk does not fail");
-        let bases = names.iter().filter_map(|name| name.strip_suffix(".log")?.parse().ok());
         let entry = &book.entries[at];
-        let base = bases.map(Offset).filter(|base| *base <= entry.base).max();
+        let base = self.segments().into_iter().filter(|base| *base <= entry.base).max();
         let base = base.expect("a batch lies in a segment");
         let before = book.entries[..at].iter().filter(|entry| entry.base >= base);
         let position: usize = before.map(|entry| entry.bytes.len()).sum();

@@ -71,6 +71,16 @@ options! {
     uncommitted_bytes,
     /// What a leader commits at most before its own disk has it.
     unstored_bytes,
+    /// `metadata.log.max.record.bytes.between.snapshots`
+    snapshot_bytes,
+    /// `metadata.log.max.snapshot.interval.ms`
+    snapshot_ms,
+    /// `controller.quorum.fetch.snapshot.max.bytes`
+    piece_bytes,
+    /// `quorate.cleanup.policy`: 0 for `delete`, 1 for `compact`.
+    compact,
+    /// `metadata.max.retention.bytes`
+    retention_bytes,
     /// Time to live of the clients' sessions.
     session_ms,
     /// Length of a written value.
@@ -114,6 +124,11 @@ impl Default for Options {
             tail_bytes: 1 << 20,
             uncommitted_bytes: 1 << 20,
             unstored_bytes: 1 << 20,
+            snapshot_bytes: 20 << 20,
+            snapshot_ms: 0,
+            piece_bytes: 1 << 20,
+            compact: 0,
+            retention_bytes: 100 << 20,
             session_ms: 60_000,
             value_bytes: 16,
             drift: 0,
@@ -152,6 +167,11 @@ impl Options {
             tail_bytes: pick(&[0, 500, 8_192, 1 << 20]),
             uncommitted_bytes: pick(&[300, 1 << 20, 1 << 20]),
             unstored_bytes: pick(&[100, 400, 20_000, 1 << 20]),
+            snapshot_bytes: pick(&[200, 2_000, 10_000, 20 << 20]),
+            snapshot_ms: pick(&[0, 100, 2_000]),
+            piece_bytes: pick(&[100, 1_000, 1 << 20]),
+            compact: pick(&[0, 0, 1]),
+            retention_bytes: pick(&[0, 1_000, 20_000, 100 << 20]),
             session_ms: pick(&[1_500, 60_000, 60_000]),
             value_bytes: pick(&[4, 16, 200]),
             older: 0,

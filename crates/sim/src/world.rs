@@ -8,6 +8,7 @@
 mod arrivals;
 mod disks;
 mod illness;
+mod lanes;
 mod recovery;
 mod steps;
 mod turns;
@@ -28,8 +29,7 @@ use crate::trace::Trace;
 use crate::words::Words;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Rng, Span, Time};
-use quorate_log::ColdRead;
-use quorate_node::{ConnId, ConnectError, ReadId};
+use quorate_node::{ConnId, ConnectError, ReadId, Reading};
 use quorate_raft::{RoleName, WriteId};
 use std::collections::BTreeMap;
 
@@ -53,10 +53,12 @@ pub(crate) enum Event {
     },
     /// The disk is done with what it was at.
     Disk(Process),
+    /// The snapshot lane's next piece of work.
+    Lane(Process),
     Read {
         process: Process,
         id: ReadId,
-        read: ColdRead,
+        read: Reading,
     },
     /// A step of the plan.
     Step(usize),
@@ -247,6 +249,7 @@ impl<C: Clients> World<C> {
             }
             Event::Dialed { dial, result } => self.dialed(dial, result),
             Event::Disk(process) => self.disk_done(process),
+            Event::Lane(process) => self.lane(process),
             Event::Read { process, id, read } => self.read_done(process, id, &read),
             Event::Step(index) => self.step(index),
             Event::Over(index) => {

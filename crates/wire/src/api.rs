@@ -73,7 +73,7 @@ apis! {
     /// Asks who leads, votes and observes (KIP-595).
     DescribeQuorum    =    55, 0,  2,  0, 64 * 1024, true;
     /// Copies a snapshot (KIP-630).
-    FetchSnapshot     =    59, 0,  1,  0, 64 * 1024, false;
+    FetchSnapshot     =    59, 0,  1,  0, 64 * 1024, true;
     /// Asks for the cluster's id and nodes (KIP-700).
     DescribeCluster   =    60, 0,  2,  0, 64 * 1024, true;
     /// Makes a voter of an observer (KIP-853).

@@ -9,11 +9,11 @@ use crate::damage::{damage, noise};
 use crate::log::batch;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Rng, Span, Time, Uuid};
-use quorate_log::{ControlType, MemoryDisk, Meta, Store, control_batch, format, read_cold};
+use quorate_log::{ControlType, MemoryDisk, Meta, Store, control_batch, format};
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
-use quorate_node::{BadRead, ConnId, Out, Replica};
+use quorate_node::{ConnId, Lane, Out, Replica};
 use quorate_raft::Endpoint;
 use quorate_wire::message::{
     ApiVersionsRequest, ApiVersionsResponse, BeginQuorumEpochRequest,
@@ -354,6 +354,7 @@ struct World {
     replica: Replica<Machine>,
     store: Store<MemoryDisk>,
     disk: MemoryDisk,
+    lane: Lane<Machine, MemoryDisk>,
     now: Time,
     /// Connections that the replica asked for; guests have the lowest numbers.
     links: Vec<ConnId>,
@@ -391,7 +392,8 @@ impl World {
             start(&config, own, disk.clone(), machine, 1, now).expect("just formatted");
         assert_eq!(notes, []);
         let (links, open) = (Vec::new(), Vec::new());
-        World { replica, store, disk, now, links, open, steps: 0 }
+        let lane = Lane::new(disk.clone(), &log_options(&config).partition);
+        World { replica, store, disk, lane, now, links, open, steps: 0 }
     }
 
     /// Lets the replica work until nothing follows any more.
@@ -445,11 +447,20 @@ impl World {
                 self.replica.on_durable(self.now, id);
             }
             Out::Read { id, read } => {
-                let records = read_cold(&mut self.disk, &read).map_err(BadRead::from);
+                let records = read.run(&mut self.disk);
                 self.replica.on_read(self.now, id, records);
             }
             Out::Close { conn, .. } => self.open.retain(|open| open.conn != conn),
-            Out::BeginAnew { why } | Out::Fatal { why } => panic!("a peer brought us down: {why}"),
+            Out::Lane(errand) => {
+                self.lane.push(errand);
+                while !self.lane.is_idle() {
+                    if let Some(report) = self.lane.step() {
+                        self.replica.on_lane(self.now, report);
+                    }
+                }
+            }
+            Out::BeginAnew { why } => panic!("a peer damaged our files: {why}"),
+            Out::Fatal { why } => panic!("a peer brought us down: {why}"),
             Out::Pause { .. } | Out::Resume { .. } => {}
             Out::Answer { .. } | Out::Reply { .. } | Out::Stopped => {
                 panic!("nobody asked for that")

@@ -4,7 +4,7 @@
 use super::Replica;
 use crate::links::{Class, News, Peer, Question};
 use crate::out::LinkId;
-use crate::translate;
+use crate::translate::{self, Payload};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId};
 use quorate_machine::Machine;
@@ -84,19 +84,25 @@ impl<M: Machine> Replica<M> {
             },
             Question::Raft(call, asked) => {
                 match translate::answer(response, version, &asked, &self.settings.names) {
-                    Ok((body, batches)) => {
-                        if let Some(batches) = batches {
-                            self.fetched.insert(call, batches);
+                    Ok((body, payload)) => {
+                        match payload {
+                            Payload::Nothing => {}
+                            Payload::Records(records) => {
+                                self.fetched.insert(call, records);
+                            }
+                            Payload::Piece(bytes) => self.piece = Some((call, bytes)),
                         }
                         if self.ends_inside_a_batch(&body) {
                             self.lost(Question::Raft(call, asked), Loss::Dropped);
                             return;
                         }
-                        let told = committed(&body);
+                        let (told, served) = (committed(&body), is_piece(&body));
                         self.step(Input::Response { call, body });
                         self.fetched.remove(&call);
+                        self.piece = None;
                         if self.leader.is_some() {
-                            self.heard_at = if told.is_some() { self.now } else { self.heard_at };
+                            let heard = told.is_some() || served;
+                            self.heard_at = if heard { self.now } else { self.heard_at };
                             told.into_iter().for_each(|told| self.applied.heard(told));
                         }
                     }
@@ -173,6 +179,17 @@ impl<M: Machine> Replica<M> {
             }
             None => self.news.push(News::Lost { question, how: Loss::Refused }),
         }
+    }
+}
+
+/// Whether a leader sent a piece of a snapshot.
+fn is_piece(body: &Response) -> bool {
+    match body {
+        Response::FetchSnapshot(answer) => answer.view.error == ErrorKind::None,
+        Response::Fetch(_)
+        | Response::Vote(_)
+        | Response::BeginQuorumEpoch(_)
+        | Response::EndQuorumEpoch(_) => false,
     }
 }
 

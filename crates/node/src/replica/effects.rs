@@ -2,13 +2,16 @@
 //! links, answers to those who asked.
 
 use super::{CHANGES, Replica, Serve};
+use crate::lane::Errand;
 use crate::links::{Class, News, Peer, Question};
 use crate::out::Out;
 use crate::status::RoleChange;
 use crate::translate;
 use quorate_base::{Epoch, ReplicaId, Time};
 use quorate_machine::Machine;
-use quorate_raft::{Call, Destination, Effect, Endpoint, Fetched, Input, Loss, RoleName, Source};
+use quorate_raft::{
+    Call, Destination, Effect, Endpoint, ErrorKind, Fetched, Input, Loss, RoleName, Source,
+};
 use tracing::{error, info, warn};
 
 impl<M: Machine> Replica<M> {
@@ -35,7 +38,11 @@ impl<M: Machine> Replica<M> {
             }
             Effect::Send { call, to, body } => self.send(call, to, body),
             Effect::Reply { ticket, body } => {
-                if let quorate_raft::Response::Fetch(answer) = &body
+                if let quorate_raft::Response::FetchSnapshot(answer) = &body
+                    && answer.view.error == ErrorKind::None
+                {
+                    self.serve_piece(ticket, answer.clone());
+                } else if let quorate_raft::Response::Fetch(answer) = &body
                     && matches!(answer.fetched, Fetched::Range { .. })
                 {
                     self.serves.push(Serve { ticket, answer: answer.clone() });
@@ -52,9 +59,15 @@ impl<M: Machine> Replica<M> {
                     error!(%what, "a peer broke the protocol; nothing of it was taken");
                 }
             }
-            // The core is told of no snapshot yet: `translate` refuses an answer that names one.
-            Effect::Store { .. } | Effect::Abandon { .. } | Effect::Reached => {
-                unreachable!("this node takes part in no download")
+            Effect::Store { snapshot, at, source, last } => {
+                let (of, bytes) = self.piece.take().expect("the core keeps what it was just given");
+                assert!(of == source, "the core keeps the piece of {source:?}, not of {of:?}");
+                let errand = Errand::Store { source, id: snapshot, position: at, bytes, last };
+                self.out.push(Out::Lane(errand));
+            }
+            Effect::Abandon { snapshot } => {
+                self.downloaded = None;
+                self.out.push(Out::Lane(Errand::Abandon { id: snapshot }));
             }
             Effect::Stopped => self.out.push(Out::Stopped),
         }
@@ -77,8 +90,18 @@ impl<M: Machine> Replica<M> {
                 );
                 job
             }
-            quorate_raft::Write::Adopt { .. } | quorate_raft::Write::Trim { .. } => {
-                unreachable!("this node has no snapshots")
+            quorate_raft::Write::Adopt { snapshot } => {
+                info!(%snapshot, "a downloaded snapshot takes the place of the log");
+                let whole = self.downloaded.take().filter(|whole| whole.id == snapshot);
+                self.log.adopt(whole.expect("the core adopts what the lane has checked"))
+            }
+            quorate_raft::Write::Trim { start } => {
+                info!(%start, "the log begins at a snapshot, what lies before goes");
+                self.log.trim(start)
+            }
+            quorate_raft::Write::Reached => {
+                info!("the log holds again what it held before it was damaged: this node votes");
+                self.log.clear_must_reach()
             }
             quorate_raft::Write::Append { base, end, epoch, source } => {
                 let bytes = match source {

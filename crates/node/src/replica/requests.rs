@@ -3,13 +3,15 @@
 
 use super::{Asked, ColdUse, Replica, Serve};
 use crate::inbound::Place;
-use crate::out::{ConnId, Out, ReadId};
+use crate::out::{BadRead, ConnId, Out, ReadId, Reading};
 use crate::translate::{self, Moment, Refusal, Refused};
 use bytes::Bytes;
 use quorate_base::{Epoch, ReplicaKey};
 use quorate_log::Read;
 use quorate_machine::Machine;
-use quorate_raft::{ErrorKind, Fetch, FetchAnswer, Fetched, Input, Request, RoleName, Ticket};
+use quorate_raft::{
+    ErrorKind, Fetch, FetchAnswer, Fetched, Input, Piece, Request, RoleName, SnapshotAnswer, Ticket,
+};
 use quorate_wire::{ApiKey, RequestFrame};
 use tracing::warn;
 
@@ -41,11 +43,14 @@ impl<M: Machine> Replica<M> {
                 translate::describe_cluster(request, asked, &view, names)
                     .map(|frame| self.inbound.answer(place, frame, &mut self.out))
             }
-            ApiKey::FetchSnapshot
-            | ApiKey::AddRaftVoter
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
-            ApiKey::Vote | ApiKey::BeginQuorumEpoch | ApiKey::EndQuorumEpoch | ApiKey::Fetch => {
+            ApiKey::AddRaftVoter | ApiKey::RemoveRaftVoter | ApiKey::UpdateRaftVoter => {
+                Err(Refused::Close(format!("{api} is not served here")))
+            }
+            ApiKey::Vote
+            | ApiKey::BeginQuorumEpoch
+            | ApiKey::EndQuorumEpoch
+            | ApiKey::Fetch
+            | ApiKey::FetchSnapshot => {
                 translate::request(request, &self.settings.names).map(|body| {
                     self.note_directory(&body);
                     let ticket = Ticket(self.number());
@@ -133,7 +138,7 @@ impl<M: Machine> Replica<M> {
                 Read::Cold(read) => {
                     let id = ReadId(self.number());
                     self.cold.insert(id, (read.generation, ColdUse::Serve { ticket, answer }));
-                    self.out.push(Out::Read { id, read });
+                    self.out.push(Out::Read { id, read: Reading::Records(read) });
                 }
             }
         }
@@ -155,6 +160,53 @@ impl<M: Machine> Replica<M> {
             records.clear();
         }
         self.reply(ticket, quorate_raft::Response::Fetch(answer), records);
+    }
+
+    /// Reads the piece of a snapshot that the core lets a replica have.
+    pub(super) fn serve_piece(&mut self, ticket: Ticket, mut answer: SnapshotAnswer) {
+        let Piece::Served { max_bytes } = answer.piece else {
+            return self.refuse_piece(ticket, answer, ErrorKind::SnapshotNotFound);
+        };
+        match self.log.snapshot_chunk(answer.snapshot, answer.position, max_bytes) {
+            Some(read) if answer.position >= read.size => {
+                self.refuse_piece(ticket, answer, ErrorKind::PositionOutOfRange);
+            }
+            Some(read) => {
+                // How many bytes there are is known when they are read.
+                answer.piece = Piece::Received { size: read.size, bytes: 0 };
+                let (id, generation) = (ReadId(self.number()), self.log.generation());
+                self.cold.insert(id, (generation, ColdUse::Piece { ticket, answer }));
+                self.out.push(Out::Read { id, read: Reading::Piece(read) });
+            }
+            None => self.refuse_piece(ticket, answer, ErrorKind::SnapshotNotFound),
+        }
+    }
+
+    pub(super) fn fill_piece(
+        &mut self,
+        ticket: Ticket,
+        answer: SnapshotAnswer,
+        piece: Result<Bytes, BadRead>,
+    ) {
+        if !self.leads_in(answer.view.epoch) {
+            return self.refuse_piece(ticket, answer, ErrorKind::NotLeaderOrFollower);
+        }
+        match piece {
+            Ok(piece) => {
+                self.reply(ticket, quorate_raft::Response::FetchSnapshot(answer), vec![piece]);
+            }
+            // Retention may have taken it; if not, a newer one will do.
+            Err(bad) => {
+                warn!(snapshot = %answer.snapshot, why = bad.why, "a snapshot that a replica copies cannot be read");
+                self.refuse_piece(ticket, answer, ErrorKind::SnapshotNotFound);
+            }
+        }
+    }
+
+    fn refuse_piece(&mut self, ticket: Ticket, mut answer: SnapshotAnswer, error: ErrorKind) {
+        answer.view.error = error;
+        answer.piece = Piece::Nothing;
+        self.reply(ticket, quorate_raft::Response::FetchSnapshot(answer), Vec::new());
     }
 
     pub(super) fn leads_in(&self, epoch: Epoch) -> bool {

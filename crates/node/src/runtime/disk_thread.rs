@@ -53,7 +53,12 @@ fn run<D: Disk>(mut store: Store<D>, queue: &mpsc::Receiver<(WriteId, Job)>, inb
             jobs.push(job);
         }
         match store.run(&mut jobs) {
-            Ok(_) => inbox.put(Event::Durable(newest)),
+            Ok(written) => {
+                if !written.deleted.is_empty() {
+                    inbox.put(Event::Deleted(written.deleted));
+                }
+                inbox.put(Event::Durable(newest));
+            }
             Err(error) => {
                 inbox.put(Event::DiskFailed(error.to_string()));
                 return;

@@ -3,15 +3,17 @@
 use super::clock::{self, Clock};
 use super::disk_thread::DiskThread;
 use super::inbox::{Event, Inbox};
+use super::lane_thread::LaneThread;
 use super::net::{self, Connection};
 use crate::config::Config;
 use crate::handle::{Ask, Consistency, Error, Handle};
+use crate::lane_work::Lane;
 use crate::once::Once;
-use crate::out::{BadRead, ClientId, ConnId, Out, ReadId};
+use crate::out::{ClientId, ConnId, Out, ReadId, Reading};
 use crate::replica::Replica;
-use crate::start::{StartError, Started, start};
+use crate::start::{StartError, Started, log_options, start};
 use quorate_base::{Offset, Span, Time};
-use quorate_log::{ColdRead, Lock, OsDisk, read_cold};
+use quorate_log::{Lock, OsDisk};
 use quorate_machine::{Answer, Machine};
 use quorate_raft::Endpoint;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +26,8 @@ use tracing::{debug, info, warn};
 
 /// A leader that is asked to stop waits so long for a successor.
 const HANDOVER: Span = Span::ms(5_000);
+/// Trimmed files are removed so much later, as Kafka does: who reads one has time to end.
+const REMOVED_AFTER: Duration = Duration::from_secs(60);
 /// Asks taken per turn, so that callers of this process cannot starve the network.
 const ASKS_PER_TURN: usize = 4_096;
 
@@ -59,6 +63,7 @@ pub struct Node<M: Machine> {
     handle: Handle<M>,
     asks: mpsc::Receiver<Ask<M>>,
     disk: DiskThread,
+    lane: LaneThread<M>,
     /// Files are damaged: the node must begin anew.
     damage: Option<String>,
     files: OsDisk,
@@ -67,7 +72,7 @@ pub struct Node<M: Machine> {
     /// Connections with something to send.
     dirty: Vec<ConnId>,
     /// Reads that wait for others to end.
-    reads: VecDeque<(ReadId, ColdRead)>,
+    reads: VecDeque<(ReadId, Reading)>,
     reading: usize,
     once: Once,
     next: u64,
@@ -76,7 +81,7 @@ pub struct Node<M: Machine> {
     _lock: Lock,
 }
 
-impl<M: Machine> Node<M> {
+impl<M: Machine + Send + 'static> Node<M> {
     /// Locks and reads the directory and opens the listener. `machine` is empty.
     pub async fn open(config: Config, machine: M) -> Result<Node<M>, StartError> {
         let holder = format!(
@@ -90,7 +95,7 @@ impl<M: Machine> Node<M> {
         let address = listener.local_addr().map_err(bind)?;
         let (clock, inbox) = (Clock::start(), Inbox::default());
         let files = OsDisk::new(&config.directory);
-        let (replica, disk) = begin(&config, address, &files, machine, clock, &inbox)?;
+        let (replica, disk, lane) = begin(&config, address, &files, machine, clock, &inbox)?;
         let (handle, asks) = Handle::new();
         info!(%address, directory = %config.directory.display(), "node opened");
         Ok(Node {
@@ -103,6 +108,7 @@ impl<M: Machine> Node<M> {
             handle,
             asks,
             disk,
+            lane,
             damage: None,
             files,
             conns: BTreeMap::new(),
@@ -137,6 +143,9 @@ impl<M: Machine> Node<M> {
             self.inbox.take(&mut events);
             for event in events.drain(..) {
                 self.happened(event)?;
+            }
+            for report in self.lane.reports() {
+                self.replica.on_lane(self.clock.now(), report);
             }
             while asks.len() < ASKS_PER_TURN && self.replica.has_room() {
                 match self.asks.try_recv() {
@@ -183,8 +192,8 @@ impl<M: Machine> Node<M> {
         let machine = self.replica.machine().fresh();
         let (config, files) = (&self.config, &self.files);
         let begun = begin(config, self.address, files, machine, self.clock, &self.inbox);
-        let (replica, disk) = begun.map_err(|error| Fatal(error.to_string()))?;
-        Ok(Node { replica, disk, ..self })
+        let (replica, disk, lane) = begun.map_err(|error| Fatal(error.to_string()))?;
+        Ok(Node { replica, disk, lane, ..self })
     }
 
     /// Returns when there is something to do.
@@ -259,6 +268,14 @@ impl<M: Machine> Node<M> {
                 }
             }
             Event::Durable(upto) => self.replica.on_durable(now, upto),
+            Event::Deleted(paths) => {
+                let inbox = self.inbox.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(REMOVED_AFTER).await;
+                    inbox.put(Event::Remove(paths));
+                });
+            }
+            Event::Remove(paths) => self.lane.submit(crate::lane::Errand::Remove { paths }),
             Event::Read(id, records) => {
                 self.reading -= 1;
                 self.read_on();
@@ -338,6 +355,7 @@ impl<M: Machine> Node<M> {
                         let _ = caller.send(reply);
                     }
                 }
+                Out::Lane(errand) => self.lane.submit(errand),
                 Out::BeginAnew { why } => self.damage = Some(why),
                 Out::Fatal { why } => return Err(Fatal(why)),
                 Out::Stopped => self.stopped = true,
@@ -366,7 +384,7 @@ impl<M: Machine> Node<M> {
             self.reading += 1;
             let (mut files, inbox) = (self.files.clone(), self.inbox.clone());
             tokio::task::spawn_blocking(move || {
-                let result = read_cold(&mut files, &read).map_err(BadRead::from);
+                let result = read.run(&mut files);
                 inbox.put(Event::Read(id, result));
             });
         }
@@ -410,14 +428,14 @@ impl<M: Machine> Node<M> {
 }
 
 /// Reads the directory, and starts the threads that work on it.
-fn begin<M: Machine>(
+fn begin<M: Machine + Send + 'static>(
     config: &Config,
     address: SocketAddr,
     files: &OsDisk,
     machine: M,
     clock: Clock,
     inbox: &Inbox,
-) -> Result<(Replica<M>, DiskThread), StartError> {
+) -> Result<(Replica<M>, DiskThread, LaneThread<M>), StartError> {
     let own = match &config.advertised {
         Some(told) => (told.host.clone(), told.port),
         None => (config.bind.host.clone(), address.port()),
@@ -428,8 +446,10 @@ fn begin<M: Machine>(
     for note in notes {
         warn!(directory = %config.directory.display(), "{note}");
     }
-    let disk = DiskThread::start(store, inbox.clone());
-    Ok((replica, disk.map_err(|source| StartError::Thread { source })?))
+    let thread = |source| StartError::Thread { source };
+    let lane = Lane::new(files.clone(), &log_options(config).partition);
+    let disk = DiskThread::start(store, inbox.clone()).map_err(thread)?;
+    Ok((replica, disk, LaneThread::start(lane, inbox.clone()).map_err(thread)?))
 }
 
 /// An answer holds at most what we asked for, or one batch that is larger; Kafka's largest is 8

@@ -25,6 +25,10 @@ pub(crate) enum Event {
     Writable(ConnId),
     /// All disk work up to here is durable.
     Durable(WriteId),
+    /// Files that were renamed for removal.
+    Deleted(Vec<String>),
+    /// It is time to remove them.
+    Remove(Vec<String>),
     /// A read from the disk is done.
     Read(ReadId, Result<Bytes, BadRead>),
     /// The disk does not do what it must.
@@ -41,6 +45,11 @@ impl Inbox {
     /// Puts an event in and wakes the loop.
     pub fn put(&self, event: Event) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.filled.notify_one();
+    }
+
+    /// Wakes the loop for what it finds elsewhere.
+    pub fn wake(&self) {
         self.filled.notify_one();
     }
 

@@ -1,7 +1,7 @@
 //! Requests of peers into the protocol's words, and its answers into the version that was asked
 //! for.
 
-use super::{Names, PARTITION, error_code, key, replica, wire_id};
+use super::{Names, PARTITION, error_code, key, replica, snapshot, wire_id};
 use crate::replica::Asked;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
@@ -32,13 +32,15 @@ pub(crate) enum Refusal {
     TopLevel(ErrorCode),
     /// A field is out of range.
     Partition(ErrorCode),
+    /// The request speaks of this partition, and none is ours.
+    UnknownPartition { topic: String, partition: i32 },
 }
 
-fn close(error: Error) -> Refused {
+pub(super) fn close(error: Error) -> Refused {
     Refused::Close(error.to_string())
 }
 
-fn partition(code: ErrorCode) -> Refused {
+pub(super) fn partition_error(code: ErrorCode) -> Refused {
     Refused::Answer(Refusal::Partition(code))
 }
 
@@ -77,10 +79,12 @@ pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Requ
             let version = request.header.version;
             fetch(request.decode().map_err(close)?, version, names).map(raft::Request::Fetch)
         }
+        ApiKey::FetchSnapshot => {
+            snapshot::request(request, names).map(raft::Request::FetchSnapshot)
+        }
         ApiKey::ApiVersions
         | ApiKey::Forward
         | ApiKey::DescribeQuorum
-        | ApiKey::FetchSnapshot
         | ApiKey::DescribeCluster
         | ApiKey::AddRaftVoter
         | ApiKey::RemoveRaftVoter
@@ -88,7 +92,7 @@ pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Requ
     }
 }
 
-fn check_cluster(theirs: Option<String>, names: &Names) -> Result<(), Refused> {
+pub(super) fn check_cluster(theirs: Option<String>, names: &Names) -> Result<(), Refused> {
     match theirs {
         Some(theirs) if theirs != names.cluster => Err(Refused::Answer(Refusal::Cluster(theirs))),
         Some(_) | None => Ok(()),
@@ -114,14 +118,14 @@ fn only_partition<P>(
 }
 
 /// A negative epoch is below every epoch there is.
-fn epoch(number: i32) -> Result<Epoch, Refused> {
-    u32::try_from(number).map(Epoch).map_err(|_| partition(ErrorCode::FencedLeaderEpoch))
+pub(super) fn epoch(number: i32) -> Result<Epoch, Refused> {
+    u32::try_from(number).map(Epoch).map_err(|_| partition_error(ErrorCode::FencedLeaderEpoch))
 }
 
 fn position(offset: i64, last_epoch: i32) -> Result<OffsetEpoch, Refused> {
     match (u64::try_from(offset), u32::try_from(last_epoch)) {
         (Ok(offset), Ok(epoch)) => Ok(OffsetEpoch::new(Offset(offset), Epoch(epoch))),
-        (_, _) => Err(partition(ErrorCode::InvalidRequest)),
+        (_, _) => Err(partition_error(ErrorCode::InvalidRequest)),
     }
 }
 
@@ -132,7 +136,7 @@ fn vote(request: wire::VoteRequest, names: &Names) -> Result<raft::Vote, Refused
     let candidate = key(asked.replica_id, asked.replica_directory_id);
     Ok(raft::Vote {
         epoch: epoch(asked.replica_epoch)?,
-        candidate: candidate.ok_or_else(|| partition(ErrorCode::InvalidRequest))?,
+        candidate: candidate.ok_or_else(|| partition_error(ErrorCode::InvalidRequest))?,
         voter: key(request.voter_id, asked.voter_directory_id),
         last,
         pre_vote: asked.pre_vote,
@@ -156,7 +160,8 @@ fn begin(
     let told = only_partition(request.topics, names, |partition| partition.partition_index)?;
     Ok(raft::BeginQuorumEpoch {
         epoch: epoch(told.leader_epoch)?,
-        leader: replica(told.leader_id).ok_or_else(|| partition(ErrorCode::InvalidRequest))?,
+        leader: replica(told.leader_id)
+            .ok_or_else(|| partition_error(ErrorCode::InvalidRequest))?,
         voter: key(request.voter_id, told.voter_directory_id),
         endpoints: leader_endpoints(request.leader_endpoints),
     })
@@ -175,7 +180,8 @@ fn end(
     successors.extend(told.preferred_successors.iter().filter_map(|id| key(*id, Uuid::ZERO)));
     Ok(raft::EndQuorumEpoch {
         epoch: epoch(told.leader_epoch)?,
-        leader: replica(told.leader_id).ok_or_else(|| partition(ErrorCode::InvalidRequest))?,
+        leader: replica(told.leader_id)
+            .ok_or_else(|| partition_error(ErrorCode::InvalidRequest))?,
         successors,
         endpoints: leader_endpoints(request.leader_endpoints),
     })
@@ -190,7 +196,7 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
     let asked = only(topic.partitions, |partition| partition.partition == PARTITION)?;
     let from = position(asked.fetch_offset, asked.last_fetched_epoch)?;
     let Ok(max_wait_ms) = u64::try_from(request.max_wait_ms) else {
-        return Err(partition(ErrorCode::InvalidRequest));
+        return Err(partition_error(ErrorCode::InvalidRequest));
     };
     Ok(raft::Fetch {
         epoch: epoch(asked.current_leader_epoch)?,
@@ -252,7 +258,9 @@ pub(crate) fn response(
             quorum_response(asked, partition, &view, names)
         }
         raft::Response::Fetch(answer) => fetch_response(asked, answer, records, names),
-        raft::Response::FetchSnapshot(_) => unreachable!("this node is asked for no snapshot"),
+        raft::Response::FetchSnapshot(answer) => {
+            snapshot::piece_response(asked, answer, join(records), names)
+        }
     }
 }
 
@@ -367,6 +375,13 @@ pub(crate) fn refusal(
     let code = match refusal {
         Refusal::Cluster(_) => ErrorCode::InconsistentClusterId,
         Refusal::TopLevel(code) => code,
+        Refusal::UnknownPartition { topic, partition } => {
+            let code = ErrorCode::UnknownTopicOrPartition;
+            return snapshot::refuse(asked, topic, partition, code, view);
+        }
+        Refusal::Partition(code) if asked.api == ApiKey::FetchSnapshot => {
+            return snapshot::refuse(asked, names.topic.clone(), PARTITION, code, view);
+        }
         Refusal::Partition(code) => {
             let view = LeaderView { error: super::error_kind(code), ..view.clone() };
             let body = match asked.api {
@@ -407,11 +422,11 @@ pub(crate) fn refusal(
             let response = wire::EndQuorumEpochResponse { error_code: code, ..Default::default() };
             encode_response(response, version, correlation)
         }
+        ApiKey::FetchSnapshot => snapshot::refuse_whole(asked, code),
         ApiKey::Fetch
         | ApiKey::ApiVersions
         | ApiKey::Forward
         | ApiKey::DescribeQuorum
-        | ApiKey::FetchSnapshot
         | ApiKey::DescribeCluster
         | ApiKey::AddRaftVoter
         | ApiKey::RemoveRaftVoter

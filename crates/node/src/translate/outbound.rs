@@ -1,9 +1,10 @@
 //! Our questions in the newest version that the peer speaks, and its answers in the protocol's
 //! words.
 
-use super::{Names, PARTITION, endpoints, error_kind, replica, wire_directory, wire_id};
+use super::{Names, PARTITION, endpoints, error_kind, replica, snapshot, wire_directory, wire_id};
 use crate::fetched::FetchedRecords;
 use crate::links::{Encode, Encoded, Question, Speaks};
+use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch};
 use quorate_raft as raft;
 use quorate_raft::{Features, FetchHighWatermark, Fetched, LeaderView};
@@ -38,11 +39,11 @@ impl Encode for Names {
             Question::Raft(_, raft::Request::EndQuorumEpoch(end)) => {
                 send(self.end(end), newest(ApiKey::EndQuorumEpoch)?, correlation)
             }
-            Question::Raft(_, raft::Request::FetchSnapshot(_)) => {
-                unreachable!("this node takes part in no download")
-            }
             Question::Raft(_, raft::Request::Fetch(fetch)) => {
                 send(self.fetch(fetch, knows_marks), newest(ApiKey::Fetch)?, correlation)
+            }
+            Question::Raft(_, raft::Request::FetchSnapshot(fetch)) => {
+                send(snapshot::question(fetch, self), newest(ApiKey::FetchSnapshot)?, correlation)
             }
             Question::Forward(_, request) => {
                 send(request.clone(), newest(ApiKey::Forward)?, correlation)
@@ -208,14 +209,23 @@ pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, Str
     Ok(Speaks(response.api_keys.iter().map(range).collect()))
 }
 
-/// An answer to a question of the protocol; for a fetch also its records. An error is for the log:
+/// What an answer of the protocol carries beside what the core is told.
+pub(crate) enum Payload {
+    Nothing,
+    /// The records of a fetch.
+    Records(FetchedRecords),
+    /// A piece of a snapshot.
+    Piece(Bytes),
+}
+
+/// An answer to a question of the protocol and what it carries. An error is for the log:
 /// the connection is of no further use.
 pub(crate) fn answer(
     response: ResponseFrame,
     version: i16,
     question: &raft::Request,
     names: &Names,
-) -> Result<(raft::Response, Option<FetchedRecords>), String> {
+) -> Result<(raft::Response, Payload), String> {
     match question {
         raft::Request::Vote(_) => {
             let answer: wire::VoteResponse = decode(response, version)?;
@@ -229,7 +239,7 @@ pub(crate) fn answer(
             )?;
             Ok((
                 raft::Response::Vote(raft::VoteAnswer { view, granted: partition.vote_granted }),
-                None,
+                Payload::Nothing,
             ))
         }
         raft::Request::BeginQuorumEpoch(_) => {
@@ -242,7 +252,7 @@ pub(crate) fn answer(
                 &nodes,
                 names,
             )?;
-            Ok((raft::Response::BeginQuorumEpoch(view), None))
+            Ok((raft::Response::BeginQuorumEpoch(view), Payload::Nothing))
         }
         raft::Request::EndQuorumEpoch(_) => {
             let answer: wire::EndQuorumEpochResponse = decode(response, version)?;
@@ -254,10 +264,13 @@ pub(crate) fn answer(
                 &nodes,
                 names,
             )?;
-            Ok((raft::Response::EndQuorumEpoch(view), None))
+            Ok((raft::Response::EndQuorumEpoch(view), Payload::Nothing))
         }
         raft::Request::Fetch(_) => fetch(decode(response, version)?, names),
-        raft::Request::FetchSnapshot(_) => unreachable!("this node takes part in no download"),
+        raft::Request::FetchSnapshot(_) => {
+            let (answer, piece) = snapshot::answer(decode(response, version)?, names)?;
+            Ok((raft::Response::FetchSnapshot(answer), Payload::Piece(piece)))
+        }
     }
 }
 
@@ -272,7 +285,7 @@ fn only<P>(answer: wire::QuorumResponse<P>) -> Result<(P, Vec<wire::NodeEndpoint
     Ok((partition.ok_or("the answer speaks of no partition")?, answer.node_endpoints))
 }
 
-fn top_level(code: ErrorCode) -> Result<(), String> {
+pub(super) fn top_level(code: ErrorCode) -> Result<(), String> {
     if code == ErrorCode::None {
         return Ok(());
     }
@@ -299,7 +312,7 @@ fn view(
     leader_view(code, leader, epoch, at, names)
 }
 
-fn leader_view(
+pub(super) fn leader_view(
     code: ErrorCode,
     leader: i32,
     epoch: i32,
@@ -320,7 +333,7 @@ fn leader_view(
 fn fetch(
     response: wire::FetchResponse,
     names: &Names,
-) -> Result<(raft::Response, Option<FetchedRecords>), String> {
+) -> Result<(raft::Response, Payload), String> {
     top_level(response.error_code)?;
     let nodes = response.node_endpoints;
     let partition = response.responses.into_iter().flat_map(|topic| topic.partitions).next();
@@ -337,16 +350,10 @@ fn fetch(
             u32::try_from(epoch).map_err(|_| format!("the answer has the epoch {epoch}"))?;
         Ok::<_, String>(OffsetEpoch::new(Offset(offset), Epoch(epoch)))
     };
-    let mut records = None;
+    let mut records = Payload::Nothing;
     let fetched = match (partition.diverging_epoch, partition.snapshot_id) {
         (Some(end), _) => Fetched::Diverging(position(end.end_offset, end.epoch)?),
-        (None, Some(id)) => {
-            let id = position(id.end_offset, id.epoch)?;
-            return Err(format!(
-                "the leader has trimmed its log and asks this node to start from the snapshot {id}, which \
-                 this version cannot"
-            ));
-        }
+        (None, Some(id)) => Fetched::Snapshot(position(id.end_offset, id.epoch)?),
         (None, None) => match partition.records {
             Some(bytes) if !bytes.is_empty() => {
                 let (checked, fault) = FetchedRecords::check(bytes);
@@ -358,7 +365,7 @@ fn fetch(
                     );
                 }
                 let marks = checked.marks();
-                records = Some(checked);
+                records = Payload::Records(checked);
                 Fetched::Batches(marks)
             }
             Some(_) | None => Fetched::Batches(Vec::new()),

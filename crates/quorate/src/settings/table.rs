@@ -28,6 +28,11 @@ pub enum Form {
         /// The largest allowed.
         most: u64,
     },
+    /// A whole number from this one on, or -1 for none.
+    Limit {
+        /// The smallest allowed.
+        least: u64,
+    },
     /// A directory, or several with commas between.
     Directories,
     /// One directory.
@@ -57,6 +62,9 @@ impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Form::Number { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Form::Limit { least } => {
+                write!(f, "a whole number from {least} to {}, or -1 for no limit", i64::MAX)
+            }
             Form::Directories => f.write_str("a directory, or several with commas between"),
             Form::Directory => f.write_str("a directory"),
             Form::Word([word]) => write!(f, "{word}"),
@@ -207,7 +215,7 @@ pub static FETCH_MAX_BYTES: Setting = setting(
 pub static SEGMENT_BYTES: Setting = setting(
     "metadata.log.segment.bytes",
     number(8 << 20, INT_MAX),
-    Some("1073741824"),
+    Some("8388608"),
     "The size at which the log begins a new file.",
 );
 /// `metadata.log.segment.ms`.
@@ -216,6 +224,41 @@ pub static SEGMENT_MS: Setting = setting(
     number(1, i64::MAX as u64),
     Some("604800000"),
     "The age at which the log begins a new file, whatever its size.",
+);
+/// `metadata.log.max.record.bytes.between.snapshots`.
+pub static SNAPSHOT_BYTES: Setting = setting(
+    "metadata.log.max.record.bytes.between.snapshots",
+    number(1, i64::MAX as u64),
+    Some("20971520"),
+    "After so many new bytes in the log a node writes a snapshot of its state.",
+);
+/// `metadata.log.max.snapshot.interval.ms`.
+pub static SNAPSHOT_INTERVAL: Setting = setting(
+    "metadata.log.max.snapshot.interval.ms",
+    number(0, i64::MAX as u64 / 1_000),
+    Some("3600000"),
+    "After so long it writes one for fewer bytes; 0: it does not.",
+);
+/// `metadata.max.retention.bytes`.
+pub static RETENTION_BYTES: Setting = setting(
+    "metadata.max.retention.bytes",
+    Form::Limit { least: 0 },
+    Some("104857600"),
+    "With more in log and snapshots, what a newer snapshot covers is removed.",
+);
+/// `metadata.max.retention.ms`.
+pub static RETENTION_MS: Setting = setting(
+    "metadata.max.retention.ms",
+    Form::Limit { least: 0 },
+    Some("604800000"),
+    "The same for what is older.",
+);
+/// `quorate.cleanup.policy`.
+pub static CLEANUP: Setting = setting(
+    "quorate.cleanup.policy",
+    Form::Word(&["delete", "compact"]),
+    Some("compact"),
+    "compact: the log stays whole, snapshots only shorten a start. delete: old records are removed once a snapshot covers them. The same on every node.",
 );
 /// `socket.request.max.bytes`.
 pub static REQUEST_MAX_BYTES: Setting = setting(
@@ -268,7 +311,7 @@ pub static TAIL_MAX_BYTES: Setting = setting(
 );
 
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 26] = [
+pub static ALL: [&Setting; 31] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -288,6 +331,11 @@ pub static ALL: [&Setting; 26] = [
     &FETCH_MAX_BYTES,
     &SEGMENT_BYTES,
     &SEGMENT_MS,
+    &SNAPSHOT_BYTES,
+    &SNAPSHOT_INTERVAL,
+    &RETENTION_BYTES,
+    &RETENTION_MS,
+    &CLEANUP,
     &REQUEST_MAX_BYTES,
     &MACHINE,
     &TOPIC,

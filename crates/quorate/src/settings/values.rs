@@ -65,6 +65,20 @@ impl Values {
         0
     }
 
+    /// A number, or `None` for -1.
+    pub(super) fn limit(&mut self, setting: &Setting) -> Option<u64> {
+        let Form::Limit { least } = setting.form else {
+            panic!("{} is no limit", setting.name);
+        };
+        match self.text(setting).map(str::parse::<i64>) {
+            Some(Ok(-1)) => return None,
+            Some(Ok(number)) if number >= least as i64 => return Some(number as u64),
+            Some(Ok(_) | Err(_)) => self.not_of_form(setting),
+            None => self.wrong(setting, format!("is needed: {}", setting.form)),
+        }
+        None
+    }
+
     /// A number that fits 32 bits by its setting's form.
     pub(super) fn number32(&mut self, setting: &Setting) -> u32 {
         u32::try_from(self.number(setting)).expect("the form's range is checked")

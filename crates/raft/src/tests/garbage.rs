@@ -253,7 +253,6 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
                     assert!(unanswered.remove(&ticket.0), "{ticket:?} is answered twice");
                 }
                 Effect::Abandon { .. }
-                | Effect::Reached
                 | Effect::Refuse { .. }
                 | Effect::ReadAt { .. }
                 | Effect::Commit { .. }

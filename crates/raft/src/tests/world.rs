@@ -259,7 +259,9 @@ impl World {
                         node.log.truncate(end.0 as usize);
                         Disk::Truncate(end.0 as usize)
                     }
-                    Write::Adopt { .. } | Write::Trim { .. } => panic!("no snapshots here"),
+                    Write::Adopt { .. } | Write::Trim { .. } | Write::Reached => {
+                        panic!("no snapshots here")
+                    }
                 };
                 node.queue.push_back((id, disk));
                 let most = self.faults.sync;
@@ -283,7 +285,7 @@ impl World {
                 let timeout = Span::ms(2_000);
                 self.later(timeout, Event::Lost { to: at, life, call, how: Loss::TimedOut });
             }
-            Effect::Store { .. } | Effect::Abandon { .. } | Effect::Reached => {
+            Effect::Store { .. } | Effect::Abandon { .. } => {
                 panic!("no snapshots here")
             }
             Effect::Reply { ticket, mut body } => {

@@ -308,7 +308,6 @@ impl Cluster {
             }
             Effect::Store { source, .. } => self.node(id).pieces.push_back(*source),
             Effect::Abandon { .. } => self.node(id).pieces.clear(),
-            Effect::Reached => self.node(id).must_reach = None,
             Effect::Send { call, to, body } => self.send(id, *call, to, body.clone()),
             Effect::Reply { ticket, body } => self.reply(id, *ticket, body.clone()),
             Effect::ReadAt { token, offset } => self.laws.read_answered(*token, *offset),

@@ -28,6 +28,7 @@ pub enum Disk {
     /// With the records that the snapshot stands for.
     Adopt(OffsetEpoch, Vec<Record>),
     Trim(Offset),
+    Reached,
 }
 
 /// How many bytes each snapshot has.
@@ -240,6 +241,7 @@ impl Node {
                 self.kept.trim(*start);
                 Disk::Trim(*start)
             }
+            Write::Reached => Disk::Reached,
         };
         self.queue.push_back((id, disk));
     }
@@ -284,6 +286,7 @@ impl Node {
                 self.durable_log.clone_from(records);
                 self.durable_kept.adopt(*snapshot);
             }
+            Disk::Reached => self.must_reach = None,
             Disk::Trim(start) => {
                 // What was made since is there as well: only its start lags.
                 self.durable_kept.snapshots.clone_from(&self.kept.snapshots);

@@ -73,6 +73,7 @@ impl Narrator {
                 Disk::Truncate(end) => format!("{at} synced truncate {end}"),
                 Disk::Adopt(snapshot, _) => format!("{at} synced adopt {snapshot}"),
                 Disk::Trim(start) => format!("{at} synced trim {start}"),
+                Disk::Reached => format!("{at} synced reached"),
             }),
             Event::Step { at, before, after, effects } => {
                 let told = lines.len();
@@ -140,6 +141,7 @@ impl Narrator {
                         lines.push(format!("{at} adopt {snapshot}"));
                         end = snapshot.offset;
                     }
+                    Write::Reached => lines.push(format!("{at} reached")),
                     Write::Trim { start } => lines.push(format!("{at} trim {start}")),
                 }
             }
@@ -180,7 +182,6 @@ impl Narrator {
             }
             Effect::Stopped => Some(format!("{at} stopped")),
             Effect::Abandon { snapshot } => Some(format!("{at} abandons {snapshot}")),
-            Effect::Reached => Some(format!("{at} reached")),
             Effect::Complain { what } => Some(format!("{at} complains: {what:?}")),
             Effect::Write { .. }
             | Effect::Send { .. }

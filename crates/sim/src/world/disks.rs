@@ -6,9 +6,9 @@ use crate::book::Book;
 use crate::checkers::{Failure, Written, files_reopen};
 use crate::clients::Clients;
 use crate::network::{Host, Process};
-use quorate_base::Span;
-use quorate_log::{ColdRead, Job, read_cold};
-use quorate_node::{BadRead, ReadId};
+use quorate_base::{Offset, Span};
+use quorate_log::Job;
+use quorate_node::{Errand, ReadId, Reading};
 use quorate_raft::{RoleName, WriteId};
 
 impl<C: Clients> World<C> {
@@ -26,6 +26,15 @@ impl<C: Clients> World<C> {
             let left = self.books[node].entries.partition_point(|entry| entry.base < cut.end);
             self.committed.cut(node, &self.books[node], left)?;
             self.durable[node] = self.durable[node].min(cut.end);
+        }
+        if let Job::Adopt(adopt) = &job {
+            self.marks.hit("a snapshot was adopted");
+            self.books[node].adopt(&self.committed.ledger, adopt.snapshot.offset);
+            self.matched[node] = self.books[node].entries.len();
+            self.durable[node] = Offset::ZERO;
+        }
+        if matches!(&job, Job::Trim(trim) if trim.epochs.is_some()) {
+            self.marks.hit("a log was trimmed");
         }
         if let Job::Append(append) = &job
             && append.rolls
@@ -101,6 +110,10 @@ impl<C: Clients> World<C> {
             }
             self.line(node, || "the disk is done".to_owned());
         }
+        let paths = std::mem::take(&mut self.nodes[node].deleted);
+        if !paths.is_empty() {
+            self.errand(node, Errand::Remove { paths })?;
+        }
         self.reported(node)
     }
 
@@ -108,14 +121,14 @@ impl<C: Clients> World<C> {
         &mut self,
         process: Process,
         id: ReadId,
-        read: &ColdRead,
+        read: &Reading,
     ) -> Result<(), Failure> {
         let again = || Event::Read { process, id, read: read.clone() };
         let Some(node) = self.process(process, again) else { return Ok(()) };
-        let records = read_cold(&mut self.nodes[node].disk.clone(), read).map_err(BadRead::from);
+        let records = read.run(&mut self.nodes[node].disk.clone());
         self.line(node, || match &records {
-            Ok(records) => format!("read [{}..{}): {} bytes", read.from, read.end, records.len()),
-            Err(bad) => format!("cannot read [{}..{}): {}", read.from, read.end, bad.why),
+            Ok(records) => format!("{}: {} bytes", reading(read), records.len()),
+            Err(bad) => format!("{}: {}", reading(read), bad.why),
         });
         if let Some((running, local)) = self.running(node) {
             running.replica.on_read(local, id, records);
@@ -155,7 +168,10 @@ impl<C: Clients> World<C> {
     pub(super) fn reopen(&mut self, node: usize) -> Result<(), Failure> {
         let failed = |why| Failure::new("files_reopen", format!("node {}: {why}", node + 1));
         let (recovery, parts) = self.nodes[node].read_files().map_err(failed)?;
-        let found = Book::read(&parts);
+        let mut found = Book::read(&parts);
+        if recovery.start > Offset::ZERO {
+            found.put_before(&self.committed.ledger, recovery.start);
+        }
         let states: Vec<_> = self.elections[node].iter().map(|(_, state)| state.clone()).collect();
         let (book, durable) = (&self.books[node], self.durable[node]);
         let written = Written { book, durable, elections: &states };
@@ -214,5 +230,12 @@ impl<C: Clients> World<C> {
         }
         let lasts = if self.phase == Phase::Faults { lasts } else { Span::ms(1) };
         self.queue.push(self.now + lasts, Event::Up(process.node));
+    }
+}
+
+fn reading(read: &Reading) -> String {
+    match read {
+        Reading::Records(plan) => format!("read [{}..{})", plan.from, plan.end),
+        Reading::Piece(plan) => format!("read {} of the snapshot {}", plan.position, plan.id),
     }
 }

@@ -147,14 +147,20 @@ impl<C: Clients> World<C> {
     pub(super) fn rot(&mut self, node: usize, at: u64) -> Result<(), Failure> {
         let stored = self.books[node].below(self.durable[node]);
         let spare = node >= self.voters() || self.spare() > 0;
-        let up = self.nodes[node].running.is_some();
-        if !up || stored == 0 || !spare || self.nodes[node].out {
+        let running = self.nodes[node].running.as_ref();
+        let Some(start) = running.map(|running| running.replica.view().start) else {
+            return Ok(());
+        };
+        // What was trimmed counts for nothing any more.
+        let gone = self.books[node].entries.partition_point(|entry| entry.base < start);
+        if gone >= stored || !spare || self.nodes[node].out {
             return Ok(());
         }
         self.end_process(node, false, false, Span::ZERO);
-        let entry = (at % stored as u64) as usize;
+        let kept = (stored - gone) as u64;
+        let entry = gone + (at % kept) as usize;
         let book = std::mem::take(&mut self.books[node]);
-        self.nodes[node].rot(&book, entry, at / stored as u64);
+        self.nodes[node].rot(&book, entry, at / kept);
         self.books[node] = book;
         self.nodes[node].out = true;
         let base = self.books[node].entries[entry].base;
@@ -162,9 +168,19 @@ impl<C: Clients> World<C> {
         self.damaged(node)
     }
 
-    /// A node with damage in its log must not start.
+    /// A node with damage in its log must not start on it.
     fn damaged(&mut self, node: usize) -> Result<(), Failure> {
         self.nodes[node].disk.heal();
+        let covered = self.nodes[node].read_files().is_ok_and(|(recovery, _)| {
+            recovery.start >= self.durable[node] && recovery.start > Offset::ZERO
+        });
+        if covered {
+            // A snapshot holds all that the log held, and takes its place: nothing is missing.
+            self.line(node, || "a snapshot takes the place of the damaged log".to_owned());
+            self.nodes[node].out = false;
+            self.queue.push(self.now, Event::Up(node));
+            return Ok(());
+        }
         let machine = self.clients.machine(self.nodes[node].mutant());
         match self.nodes[node].start(self.now, machine) {
             Err(why) => {

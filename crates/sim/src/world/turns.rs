@@ -107,7 +107,8 @@ impl<C: Clients> World<C> {
         running.replica.take_out(&mut outs);
         self.note_log_lines(node)?;
         let process = self.life(node);
-        let mut stopped = false;
+        let (mut stopped, mut repair) = (false, None);
+        let mut told = Vec::new(); // Clients act once all of this turn is done.
         for out in outs {
             match out {
                 Out::Frame { conn, frame } => {
@@ -151,23 +152,27 @@ impl<C: Clients> World<C> {
                     self.told(node, client);
                     self.line(node, || format!("answers {client:?}: {answer:?}"));
                     let op = self.clients.op_of(client);
-                    let then = self.clients.answered(self.now, client, answer, &mut self.marks)?;
-                    self.after(node, op, then)?;
+                    let marks = &mut self.marks;
+                    told.push((op, self.clients.answered(self.now, client, answer, marks)?));
                 }
                 Out::Reply { client, reply } => {
                     self.told(node, client);
                     self.line(node, || format!("replies {client:?}: {reply:?}"));
                     let op = self.clients.op_of(client);
                     let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
-                    self.after(node, op, then)?;
+                    told.push((op, then));
                 }
-                // The world damages a log only where it ends the process.
-                Out::BeginAnew { why } | Out::Fatal { why } => {
-                    let what = format!("node {}: {why}", node + 1);
-                    return Err(Failure::new("no_node_gives_up", what));
-                }
+                Out::Lane(errand) => self.errand(node, errand)?,
+                Out::BeginAnew { why } => repair = Some(why),
+                Out::Fatal { why } => return Err(gives_up(node, &why)),
                 Out::Stopped => stopped = true,
             }
+        }
+        for (op, then) in told {
+            self.after(node, op, then)?;
+        }
+        if let Some(why) = repair {
+            return self.repair(node, &why);
         }
         if self.nodes[node].begin_disk() {
             let at = self.now + self.disk_time(node);
@@ -230,7 +235,7 @@ impl<C: Clients> World<C> {
         self.marks.add("a batch was committed", grown as u64);
         self.high_watermarks.see(&sight)?;
         if view.end >= self.books[node].end() {
-            epoch_table_matches_log(node, view.epochs, &self.books[node])?;
+            epoch_table_matches_log(node, view.start, view.epochs, &self.books[node])?;
         }
         self.machines.see(&sight)?;
         if self.matched[node] < stored {
@@ -279,4 +284,8 @@ impl<C: Clients> World<C> {
             None => self.trace.down(self.now, node, &self.books[node], what),
         }
     }
+}
+
+fn gives_up(node: usize, why: &str) -> Failure {
+    Failure::new("no_node_gives_up", format!("node {}: {why}", node + 1))
 }

@@ -1,0 +1,152 @@
+//! Snapshots as the replica sees them: when its own is taken, what the lane has done, when a
+//! machine is loaded from one and takes the place of the old one.
+
+use super::Replica;
+use crate::lane::{Errand, Report};
+use crate::out::Out;
+use crate::snapshots::Taken;
+use quorate_base::{OffsetEpoch, Span, Time};
+use quorate_log::Snapshot;
+use quorate_machine::Machine;
+use quorate_raft::Input;
+use tracing::{info, warn};
+
+/// How often retention looks, unless there is a new snapshot.
+const RETENTION_EVERY: Span = Span::ms(60_000);
+/// How many snapshots are kept where they only spare a start its way: one may turn out damaged.
+const SNAPSHOTS_KEPT: usize = 2;
+
+impl<M: Machine> Replica<M> {
+    /// The snapshot lane has done something.
+    pub fn on_lane(&mut self, now: Time, report: Report<M>) {
+        self.now = now;
+        match report {
+            Report::Stored { source, whole } => {
+                self.downloaded = whole.or(self.downloaded);
+                self.inputs.push_back(Input::Stored { source });
+            }
+            Report::Spoiled { source, why } => {
+                if self.once.say(now, &format!("download {why}")) {
+                    warn!(why, "a snapshot that was being copied is given up and asked for anew");
+                }
+                self.inputs.push_back(Input::Spoiled { source });
+            }
+            Report::Written(snapshot) => self.written(snapshot),
+            Report::NotWritten { id, why } => {
+                if self.making.failed(now, id) {
+                    warn!(
+                        %id,
+                        why,
+                        "a snapshot cannot be written; nothing is lost, but the log is not shortened: it is tried \
+                         again with longer and longer pauses"
+                    );
+                }
+            }
+            Report::Loaded { id, timestamp_ms, machine } => self.loaded(id, timestamp_ms, *machine),
+            Report::Unreadable { id, why } => self.unreadable(id, &why),
+        }
+    }
+
+    /// A snapshot of the own machine is durable.
+    fn written(&mut self, snapshot: Snapshot) {
+        let Snapshot { id, bytes, .. } = snapshot;
+        self.making.written(id);
+        if id.offset <= self.log.start() {
+            return; // A download overtook it; the next start, or trim, takes it away.
+        }
+        if let Some(job) = self.log.frozen(snapshot) {
+            unreachable!("a snapshot at {id}, behind the start {}: {job:?}", self.log.start());
+        }
+        let gone = match self.settings.trims {
+            true => Vec::new(),
+            false => self.log.keep_newest_snapshots(SNAPSHOTS_KEPT),
+        };
+        if !gone.is_empty() {
+            self.push(Out::Lane(Errand::Remove { paths: gone }));
+        }
+        self.inputs.push_back(Input::Frozen { snapshot: id });
+        self.retain_at = self.now;
+        info!(%id, bytes, "snapshot written");
+    }
+
+    /// Moves the start of the log where there is more than is to be kept.
+    pub(super) fn retain(&mut self) {
+        if self.now < self.retain_at {
+            return;
+        }
+        self.retain_at = self.now + RETENTION_EVERY;
+        if !self.settings.trims {
+            return;
+        }
+        if let Some(snapshot) = self.log.overdue(self.wall_ms, &self.settings.retention) {
+            self.inputs.push_back(Input::Trim { snapshot });
+        }
+    }
+
+    /// When a picture of the state has to be taken.
+    pub(super) fn snapshot_at(&self) -> Time {
+        match self.applied.loading().is_some() || self.stopping || self.damage.is_some() {
+            true => Time::NEVER,
+            false => self.making.due_at(),
+        }
+    }
+
+    /// Takes a picture of the state when one is due, and hands it on once its log is durable.
+    pub(super) fn make_snapshots(&mut self) {
+        let id = self.applied.last();
+        if self.snapshot_at() <= self.now {
+            let image = self.machine.snapshot();
+            let timestamp_ms = self.applied.timestamp_ms;
+            self.making.take(self.now, Taken { id, timestamp_ms, image });
+        }
+        let durable = self.quorum.view().durable;
+        if let Some(Taken { id, timestamp_ms, image }) = self.making.hand_on(durable) {
+            self.push(Out::Lane(Errand::Write { id, timestamp_ms, image }));
+        }
+    }
+
+    /// Asks for a machine made of the newest snapshot, where the log does not lead from the present
+    /// one to its end or the snapshot spares a start the way there.
+    pub(crate) fn load_when_behind(&mut self) {
+        if self.applied.loading().is_some() || self.damage.is_some() {
+            return;
+        }
+        let (upto, start) = (self.applied.upto, self.log.start());
+        let known = self.log.snapshots().iter().map(|known| known.id);
+        // One that was downloaded has its name once the log rests on it, durably.
+        let durable = self.quorum.view().durable;
+        let of_use =
+            |id: &OffsetEpoch| id.offset > upto && id.offset >= start && id.offset <= durable;
+        let newest = known.filter(of_use).filter(|id| !self.unread.contains(id));
+        let newest = newest.max_by_key(|id| id.log_order());
+        match newest {
+            Some(id) if upto < start || self.applied.is_fresh() => {
+                assert!(self.leading.serving.is_none(), "a leader never loads a snapshot");
+                self.applied.load(id);
+                let machine = Box::new(self.machine.fresh());
+                self.push(Out::Lane(Errand::Load { id, machine }));
+            }
+            Some(_) => {}
+            None if upto < start && durable >= start => {
+                self.damage = Some(format!(
+                    "the log begins at {start} and no snapshot that can be read leads there"
+                ))
+            }
+            None => {}
+        }
+    }
+
+    /// The new machine takes the place of the old one, whole: who reads sees either.
+    fn loaded(&mut self, id: OffsetEpoch, timestamp_ms: i64, machine: M) {
+        self.applied.loaded(id, timestamp_ms);
+        self.machine = machine;
+        self.making.loaded(self.now);
+        info!(%id, "the state was loaded from a snapshot");
+    }
+
+    fn unreadable(&mut self, id: OffsetEpoch, why: &str) {
+        warn!(%id, why, "a snapshot cannot be read and is not used; an older one or the log is");
+        self.applied.not_loaded();
+        self.unread.push(id);
+    }
+}
