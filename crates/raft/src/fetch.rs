@@ -53,7 +53,7 @@ impl Quorum {
     }
 
     /// Where a log that ends like this leaves ours; `None` if it is a prefix of ours [P27].
-    fn diverging(&self, from: OffsetEpoch) -> Option<OffsetEpoch> {
+    pub(crate) fn diverging(&self, from: OffsetEpoch) -> Option<OffsetEpoch> {
         if from.offset == Offset::ZERO && self.start == Offset::ZERO {
             return None;
         }

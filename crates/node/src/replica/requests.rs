@@ -132,6 +132,11 @@ impl<M: Machine> Replica<M> {
                 *end = self.log.end();
                 answer.high_watermark = view.high_watermark;
             }
+            if *start < self.log.start() {
+                // Trimmed or given up since the core answered: asked again, it names a snapshot.
+                self.fill(ticket, answer, Vec::new());
+                continue;
+            }
             match self.log.read(*start, *end, *max_bytes) {
                 Read::Hot(records) => self.fill(ticket, answer, records),
                 Read::Nothing => self.fill(ticket, answer, Vec::new()),
