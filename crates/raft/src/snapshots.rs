@@ -19,8 +19,8 @@ impl Quorum {
         if mutant!(self, ServeBelowStart) {
             return None;
         }
-        // A later epoch than our snapshot has, and none of ours: cut back first, or the snapshot would
-        // not be ahead of that log.
+        // A later epoch than our snapshot has, and none of ours: cut back first, or the snapshot
+        // would not be ahead of that log.
         let later = self.epochs.before().is_some_and(|before| from.epoch > before);
         if later && self.diverging(from).is_some_and(|own| own.epoch < from.epoch) {
             return None;
