@@ -264,6 +264,19 @@ pub(crate) fn response(
     }
 }
 
+/// Where the leader listens, in the versions that can say so.
+pub(super) fn node_endpoints(asked: Asked, view: &LeaderView) -> Vec<wire::NodeEndpoint> {
+    match (view.leader, view.endpoints.first(), asked.version) {
+        (Some(leader), Some(at), 1..) => vec![wire::NodeEndpoint {
+            node_id: leader.0 as i32,
+            host: at.host.clone(),
+            port: at.port,
+            ..wire::NodeEndpoint::default()
+        }],
+        (_, _, _) => Vec::new(),
+    }
+}
+
 fn quorum_response<P>(
     asked: Asked,
     partition: P,
@@ -273,15 +286,7 @@ fn quorum_response<P>(
 where
     wire::QuorumResponse<P>: wire::Message,
 {
-    let node_endpoints = match (view.leader, view.endpoints.first(), asked.version) {
-        (Some(leader), Some(at), 1..) => vec![wire::NodeEndpoint {
-            node_id: leader.0 as i32,
-            host: at.host.clone(),
-            port: at.port,
-            ..wire::NodeEndpoint::default()
-        }],
-        (_, _, _) => Vec::new(),
-    };
+    let node_endpoints = node_endpoints(asked, view);
     let topic = wire::Topic {
         topic_name: names.topic.clone(),
         partitions: vec![partition],

@@ -1,7 +1,9 @@
 //! FetchSnapshot (KIP-630), both ways. Unlike the other messages of the protocol it answers for
 //! each partition that it is asked, so one that is not ours is named in the answer.
 
-use super::inbound::{Refusal, Refused, check_cluster, close, epoch, partition_error};
+use super::inbound::{
+    Refusal, Refused, check_cluster, close, epoch, node_endpoints, partition_error,
+};
 use super::outbound::{leader_view, top_level};
 use super::{Names, PARTITION, error_code, key, wire_directory, wire_id};
 use crate::replica::Asked;
@@ -112,18 +114,9 @@ fn respond(
     view: &LeaderView,
 ) -> Result<Frame, Error> {
     let partitions = vec![partition];
-    let node_endpoints = match (view.leader, view.endpoints.first(), asked.version) {
-        (Some(leader), Some(at), 1..) => vec![wire::NodeEndpoint {
-            node_id: leader.0 as i32,
-            host: at.host.clone(),
-            port: at.port,
-            ..wire::NodeEndpoint::default()
-        }],
-        (_, _, _) => Vec::new(),
-    };
     let response = wire::FetchSnapshotResponse {
         topics: vec![wire::SnapshotTopic { name, partitions, tags: Default::default() }],
-        node_endpoints,
+        node_endpoints: node_endpoints(asked, view),
         ..wire::FetchSnapshotResponse::default()
     };
     encode_response(response, asked.version, asked.correlation)
