@@ -5,6 +5,7 @@ mod directories;
 mod dump;
 mod nodes;
 mod quorum_tool;
+mod snapshots;
 
 use crate::scenario::Run::{Kafka, Porcupine};
 use crate::scenario::Scenario;
@@ -12,6 +13,12 @@ use crate::scenario::Scenario;
 pub const ALL: &[Scenario] = &[
     Scenario { name: "kafkas_dump_tool_reads_our_logs_after_kills", run: Kafka(dump::after_kills) },
     Scenario { name: "kafkas_dump_tool_finds_our_indexes_sane", run: Kafka(dump::indexes) },
+    Scenario { name: "kafkas_dump_tool_reads_our_snapshots", run: Kafka(snapshots::store) },
+    Scenario {
+        name: "kafkas_dump_tool_reads_snapshots_without_keys",
+        run: Kafka(snapshots::values),
+    },
+    Scenario { name: "both_dump_tools_agree_on_kafkas_snapshots", run: Kafka(snapshots::fixtures) },
     Scenario { name: "kafkas_storage_tool_knows_our_directories", run: Kafka(directories::ours) },
     Scenario { name: "our_log_tools_read_a_running_kafka", run: Kafka(directories::kafkas) },
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },

@@ -1,23 +1,32 @@
-//! Nodes of ours whose log Kafka's raft benchmark can read: its records have values and no keys,
-//! and no headers, which is all that program understands.
+//! Nodes of ours whose log and snapshots Kafka's raft benchmark can read: their records have values
+//! and no keys, and no headers, which is all that program understands.
 //!
 //! The binary's own nodes serve the key-value machine, whose records have keys, so this process
 //! runs the nodes itself, or is one ([`serve`]) where a node must be killed.
 
 use crate::scenario::Failure;
+use bytes::Bytes;
 use quorate::{
     Answer, Batch, Config, Corrupt, Embedded, Image, Machine, Offset, OffsetEpoch, Operation,
     OwnedRecord, Proposal, Records, Request, Time, settings,
 };
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::path::Path;
 
-/// A hash of all values and of where each lies in the log.
+/// Values that are kept: enough for snapshots of several pieces and batches.
+const KEPT: usize = 2_000;
+
+/// A hash of all values and of where each lies in the log, and the newest of the values.
 #[derive(Default)]
-pub struct Values(u64);
+pub struct Values {
+    hash: u64,
+    newest: VecDeque<Bytes>,
+}
 
 impl Machine for Values {
+    const KEEPS_OFFSETS: bool = false;
     type Query = ();
     type Reply = ();
 
@@ -43,28 +52,43 @@ impl Machine for Values {
         for record in batch.records {
             // The same in every process: this hasher has no random key.
             let mut hasher = DefaultHasher::new();
-            (self.0, record.offset.0, record.key, record.value).hash(&mut hasher);
-            self.0 = hasher.finish();
+            (self.hash, record.offset.0, record.key, record.value).hash(&mut hasher);
+            self.hash = hasher.finish();
+            self.newest.push_back(Bytes::copy_from_slice(record.value.unwrap_or_default()));
         }
+        let spare = self.newest.len().saturating_sub(KEPT);
+        self.newest.drain(..spare);
     }
 
     fn query(&self, (): &()) {}
 
     fn digest(&self) -> u64 {
-        self.0
+        let mut hasher = DefaultHasher::new();
+        (self.hash, &self.newest).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn snapshot(&self) -> Image {
-        let hash = self.0.to_be_bytes().to_vec();
-        Image::new(std::iter::once(OwnedRecord::new(Offset(0), "hash".into(), hash.into())))
+        let hash = Bytes::from(format!("{:016x}", self.hash));
+        let values = std::iter::once(hash).chain(self.newest.clone());
+        Image::new(values.map(keyless))
     }
 
     fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
-        let hash = records.next().and_then(|record| record.value?.as_ref().try_into().ok());
-        let corrupt = Corrupt { offset: at.offset, what: "a hash has eight bytes" };
-        self.0 = u64::from_be_bytes(hash.ok_or(corrupt)?);
+        let corrupt = |what| Corrupt { offset: at.offset, what };
+        let first = records.next().and_then(|record| record.value);
+        let text = first.as_deref().and_then(|hash| std::str::from_utf8(hash).ok());
+        let hash = text.and_then(|text| u64::from_str_radix(text, 16).ok());
+        self.hash = hash.ok_or(corrupt("a hash is a number in hexadecimal"))?;
+        let values: Option<_> = records.map(|record| record.value).collect();
+        self.newest = values.ok_or(corrupt("a value is null"))?;
         Ok(())
     }
+}
+
+/// A record as Kafka's benchmark knows them.
+fn keyless(value: Bytes) -> OwnedRecord {
+    OwnedRecord { key: None, ..OwnedRecord::new(Offset(0), Bytes::new(), value) }
 }
 
 /// What a property file says.

@@ -41,7 +41,7 @@ pub fn ours(stage: &Stage, directory: &Path) -> Result<(), Failure> {
 }
 
 /// Our own command, to its end.
-fn quorate(stage: &Stage, arguments: &[&str]) -> Result<String, Failure> {
+pub fn quorate(stage: &Stage, arguments: &[&str]) -> Result<String, Failure> {
     let output = Command::new(&stage.binary).args(arguments).output()?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure(output.status.success(), || {

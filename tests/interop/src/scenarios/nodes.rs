@@ -24,7 +24,7 @@ const TAKEN: u32 = 3;
 const VALUES: u32 = 100;
 
 pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
-    let mut quorum = Quorum::format(stage, directory)?;
+    let mut quorum = Quorum::format(stage, directory, &[])?;
     let (leader, kept) = quorum.start_two()?;
 
     // Ours writes the directory, and is killed.
@@ -63,7 +63,7 @@ pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
 }
 
 pub fn leads(stage: &Stage, directory: &Path) -> Result<(), Failure> {
-    let mut quorum = Quorum::format(stage, directory)?;
+    let mut quorum = Quorum::format(stage, directory, &[])?;
     let (leader, kept) = quorum.start_two()?;
     let kafka = quorum.start_kafka(stage)?;
     quorum.write_until_level(leader)?;
@@ -85,7 +85,7 @@ pub fn leads(stage: &Stage, directory: &Path) -> Result<(), Failure> {
 }
 
 /// Three nodes, of which those that this process runs are in `nodes`.
-struct Quorum {
+pub struct Quorum {
     directory: PathBuf,
     runtime: Runtime,
     nodes: [Option<Embedded<Values>>; 3],
@@ -95,9 +95,10 @@ struct Quorum {
 }
 
 impl Quorum {
-    fn format(stage: &Stage, directory: &Path) -> Result<Quorum, Failure> {
+    /// Formats three nodes with these settings; starts none.
+    pub fn format(stage: &Stage, directory: &Path, settings: &[&str]) -> Result<Quorum, Failure> {
         // Gives ports and property files; its cluster id is made up, so the data is formatted anew.
-        Cluster::format(&stage.binary, directory, 3, NAMES)?;
+        Cluster::format(&stage.binary, directory, 3, &[NAMES, settings].concat())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut quorum = Quorum {
             directory: directory.to_owned(),
@@ -123,6 +124,12 @@ impl Quorum {
         values::config(&self.file(id))
     }
 
+    /// Where the files of its log are.
+    pub fn partition(&self, id: u32) -> Result<PathBuf, Failure> {
+        let config = self.config(id)?;
+        Ok(config.directory.join(format!("{}-0", config.topic)))
+    }
+
     /// The property file of Kafka's node, on the directory and the port of ours.
     fn kafkas_file(&self) -> Result<String, Failure> {
         let ours = std::fs::read_to_string(self.file(TAKEN))?;
@@ -144,7 +151,7 @@ impl Quorum {
     }
 
     /// The leader and the follower of two.
-    fn start_two(&mut self) -> Result<(u32, u32), Failure> {
+    pub fn start_two(&mut self) -> Result<(u32, u32), Failure> {
         self.start(1)?;
         self.start(2)?;
         match self.leader()? {
@@ -159,7 +166,7 @@ impl Quorum {
         Ok(())
     }
 
-    fn stop(&mut self, id: u32) -> Result<(), Failure> {
+    pub fn stop(&mut self, id: u32) -> Result<(), Failure> {
         self.nodes[id as usize - 1].take().map_or(Ok(()), Embedded::stop)?;
         Ok(())
     }
@@ -187,6 +194,24 @@ impl Quorum {
             self.runtime.block_on(handle.write(Request::write(value), patience))?;
         }
         Ok(())
+    }
+
+    /// Goes on writing until this leader and all who run have cut the beginning of their logs.
+    pub fn write_until_trimmed(&mut self, leader: u32) -> Result<(), Failure> {
+        let begin = std::time::Instant::now();
+        let running: Vec<u32> =
+            (1..=3).filter(|id| self.nodes[*id as usize - 1].is_some()).collect();
+        loop {
+            self.write(leader, VALUES)?;
+            let mut trimmed = true;
+            for id in &running {
+                trimmed &= self.status(*id)?.log_start > 0;
+            }
+            if trimmed {
+                return Ok(());
+            }
+            ensure(begin.elapsed() < PATIENCE, || "no log was ever trimmed".into())?;
+        }
     }
 
     /// Goes on writing until the leader sees the third node with all that is committed, which is
