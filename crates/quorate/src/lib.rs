@@ -44,7 +44,7 @@ pub use quorate_machine::{
     Answer, Batch, Corrupt, Image, Kv, Machine, Operation, OwnedRecord, Proposal, Record, Records,
     Request, SessionId, SessionRefusal, Sessioned, Stamp, kv,
 };
-pub use quorate_node::config::{Config, HostPort, Voter};
+pub use quorate_node::config::{Cleanup, Config, HostPort, Voter};
 pub use quorate_node::handle::{Consistency, Error, Handle};
 pub use quorate_node::runtime::{Fatal, Node};
 pub use quorate_node::start::StartError;

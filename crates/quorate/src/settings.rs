@@ -173,6 +173,7 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         request_timeout: span(values, &table::REQUEST_TIMEOUT),
         retry_backoff: span(values, &table::RETRY_BACKOFF),
         fetch_max_bytes: values.number32(&table::FETCH_MAX_BYTES),
+        snapshot_max_bytes: values.number32(&table::SNAPSHOT_MAX_BYTES),
         segment_bytes: values.number(&table::SEGMENT_BYTES),
         segment_ms: values.number(&table::SEGMENT_MS),
         snapshot_bytes: values.number(&table::SNAPSHOT_BYTES),

@@ -56,6 +56,7 @@ fn a_minimal_file_has_kafkas_defaults() {
     assert_eq!(config.request_timeout, expect.request_timeout);
     assert_eq!(config.retry_backoff, expect.retry_backoff);
     assert_eq!(config.fetch_max_bytes, expect.fetch_max_bytes);
+    assert_eq!(config.snapshot_max_bytes, expect.snapshot_max_bytes);
     assert_eq!(config.segment_bytes, expect.segment_bytes);
     assert_eq!(config.segment_ms, expect.segment_ms);
     assert_eq!(config.snapshot_bytes, expect.snapshot_bytes);
@@ -75,6 +76,7 @@ fn every_setting_reaches_the_node() {
          controller.quorum.election.timeout.ms=11\ncontroller.quorum.fetch.timeout.ms=12\n\
          controller.quorum.election.backoff.max.ms=13\ncontroller.quorum.request.timeout.ms=14\n\
          controller.quorum.retry.backoff.ms=15\ncontroller.quorum.fetch.max.bytes=16\n\
+         controller.quorum.fetch.snapshot.max.bytes=22\n\
          metadata.log.segment.bytes=8388609\nmetadata.log.segment.ms=17\n\
          metadata.log.max.record.bytes.between.snapshots=19\n\
          metadata.log.max.snapshot.interval.ms=20\nmetadata.max.retention.bytes=21\n\
@@ -93,7 +95,7 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.election_backoff_max, Span::ms(13));
     assert_eq!(config.request_timeout, Span::ms(14));
     assert_eq!(config.retry_backoff, Span::ms(15));
-    assert_eq!(config.fetch_max_bytes, 16);
+    assert_eq!((config.fetch_max_bytes, config.snapshot_max_bytes), (16, 22));
     assert_eq!(config.segment_bytes, 8_388_609);
     assert_eq!(config.segment_ms, 17);
     assert_eq!(config.snapshot_bytes, 19);

@@ -2,6 +2,7 @@
 
 mod checker;
 mod directories;
+mod downloads;
 mod dump;
 mod nodes;
 mod quorum_tool;
@@ -26,6 +27,11 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: Kafka(quorum_tool::lag) },
     Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: Kafka(nodes::takes_a_place) },
     Scenario { name: "a_node_of_kafkas_leads_ours", run: Kafka(nodes::leads) },
+    Scenario { name: "snapshots_are_downloaded_both_ways", run: Kafka(downloads::both_ways) },
+    Scenario {
+        name: "our_observer_downloads_from_a_controller_of_kafkas",
+        run: Kafka(downloads::of_a_controller),
+    },
     Scenario {
         name: "an_independent_checker_accepts_the_kill_loop",
         run: Porcupine(checker::accepts_the_kill_loop),

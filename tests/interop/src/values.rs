@@ -86,6 +86,44 @@ impl Machine for Values {
     }
 }
 
+/// Counts the records of a log that others write, and of the snapshot before it. Writes nothing.
+#[derive(Default)]
+pub struct Anything(u64);
+
+impl Machine for Anything {
+    const KEEPS_OFFSETS: bool = false;
+
+    type Query = ();
+    type Reply = ();
+
+    fn fresh(&self) -> Anything {
+        Anything::default()
+    }
+
+    fn propose(&mut self, _: Time, _: Offset, _: &Request, out: &mut Proposal) {
+        out.answer(Answer::Refused("this only listens".into()));
+    }
+
+    fn apply(&mut self, batch: &Batch<'_>) {
+        self.0 += batch.records.len() as u64;
+    }
+
+    fn query(&self, (): &()) {}
+
+    fn digest(&self) -> u64 {
+        self.0
+    }
+
+    fn snapshot(&self) -> Image {
+        Image::new(std::iter::once(keyless(self.0.to_string().into())))
+    }
+
+    fn restore(&mut self, _: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
+        self.0 = records.count() as u64;
+        Ok(())
+    }
+}
+
 /// A record as Kafka's benchmark knows them.
 fn keyless(value: Bytes) -> OwnedRecord {
     OwnedRecord { key: None, ..OwnedRecord::new(Offset(0), Bytes::new(), value) }

@@ -452,10 +452,11 @@ fn begin<M: Machine + Send + 'static>(
     Ok((replica, disk, LaneThread::start(lane, inbox.clone()).map_err(thread)?))
 }
 
-/// An answer holds at most what we asked for, or one batch that is larger; Kafka's largest is 8
-/// MiB.
+/// An answer holds at most what we asked for, of the log or of a snapshot, or one batch that is
+/// larger; Kafka's largest is 8 MiB.
 fn response_limit(config: &Config) -> usize {
-    (config.fetch_max_bytes as usize).max(8 << 20) * 2
+    let asked = config.fetch_max_bytes.max(config.snapshot_max_bytes);
+    (asked as usize).max(8 << 20) * 2
 }
 
 /// Differs between nodes and between starts; only jitter depends on it.

@@ -211,6 +211,13 @@ pub static FETCH_MAX_BYTES: Setting = setting(
     Some("1048576"),
     "How much a follower asks for at once; a larger batch still comes whole.",
 );
+/// `controller.quorum.fetch.snapshot.max.bytes`.
+pub static SNAPSHOT_MAX_BYTES: Setting = setting(
+    "controller.quorum.fetch.snapshot.max.bytes",
+    number(1, INT_MAX),
+    Some("1048576"),
+    "How much of a snapshot a node asks its leader for at once.",
+);
 /// `metadata.log.segment.bytes`.
 pub static SEGMENT_BYTES: Setting = setting(
     "metadata.log.segment.bytes",
@@ -311,7 +318,7 @@ pub static TAIL_MAX_BYTES: Setting = setting(
 );
 
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 31] = [
+pub static ALL: [&Setting; 32] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -329,6 +336,7 @@ pub static ALL: [&Setting; 31] = [
     &REQUEST_TIMEOUT,
     &RETRY_BACKOFF,
     &FETCH_MAX_BYTES,
+    &SNAPSHOT_MAX_BYTES,
     &SEGMENT_BYTES,
     &SEGMENT_MS,
     &SNAPSHOT_BYTES,

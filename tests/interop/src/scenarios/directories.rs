@@ -11,7 +11,12 @@ const STORAGE: &str = "kafka.tools.StorageTool";
 const CLUSTER: &str = "U7HrM6vDTwWK2XclkAu2_g";
 
 /// A controller's smallest property file, with what Kafka insists on.
-fn write_settings(file: &Path, id: u32, data: &Path, at: SocketAddr) -> Result<String, Failure> {
+pub fn write_settings(
+    file: &Path,
+    id: u32,
+    data: &Path,
+    at: SocketAddr,
+) -> Result<String, Failure> {
     let text = format!(
         "process.roles=controller\nnode.id={id}\nlog.dirs={}\nlisteners=CONTROLLER://{at}\n\
          controller.listener.names=CONTROLLER\ncontroller.quorum.voters={id}@{at}\n",

@@ -8,7 +8,7 @@ use crate::java::Running;
 use crate::scenario::{Failure, PATIENCE, Stage, ensure};
 use crate::values::{self, Values};
 use quorate::status::{ReplicaStatus, Status};
-use quorate::{Config, Embedded, Request, Span, format};
+use quorate::{Config, Embedded, Request, Span, Uuid, format};
 use quorate_processes::{Cluster, poll};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 const NAMES: &[&str] =
     &["quorate.topic=__raft_performance_test", "quorate.topic.id=AAAAAAAAAAAAAAAAAAAAAg"];
 /// The node whose place is taken. It starts when the others have a leader, so it follows.
-const TAKEN: u32 = 3;
+pub const TAKEN: u32 = 3;
 /// Values written in each part of the story.
 const VALUES: u32 = 100;
 
@@ -108,10 +108,8 @@ impl Quorum {
             written: 0,
         };
         for id in 1..=3 {
-            let config = quorum.config(id)?;
-            std::fs::remove_dir_all(&config.directory)?;
-            let formatted = format(&config, Some(ZERO))?;
-            quorum.directory_id = formatted.directory.map(|id| id.to_string()).unwrap_or_default();
+            let id = quorum.forget(id)?;
+            quorum.directory_id = id.map(|id| id.to_string()).unwrap_or_default();
         }
         Ok(quorum)
     }
@@ -138,14 +136,14 @@ impl Quorum {
         Ok(file.display().to_string())
     }
 
-    fn start_kafka(&self, stage: &Stage) -> Result<Running, Failure> {
+    pub fn start_kafka(&self, stage: &Stage) -> Result<Running, Failure> {
         let (file, id) = (self.kafkas_file()?, self.directory_id.as_str());
         let arguments = ["--config", &file, "--replica-directory-id", id, "--throughput", "500"];
         stage.kafka.start(SERVER, &arguments, &self.directory.join("kafka.log"))
     }
 
     /// It prints errors, and nothing of less weight.
-    fn kafka_said_no_error(&self) -> Result<(), Failure> {
+    pub fn kafka_said_no_error(&self) -> Result<(), Failure> {
         let printed = std::fs::read_to_string(self.directory.join("kafka.log"))?;
         ensure(!printed.contains(" ERROR "), || format!("Kafka's node printed:\n{printed}"))
     }
@@ -160,7 +158,7 @@ impl Quorum {
         }
     }
 
-    fn start(&mut self, id: u32) -> Result<(), Failure> {
+    pub fn start(&mut self, id: u32) -> Result<(), Failure> {
         let node = Embedded::start(self.config(id)?, Values::default())?;
         self.nodes[id as usize - 1] = Some(node);
         Ok(())
@@ -171,7 +169,14 @@ impl Quorum {
         Ok(())
     }
 
-    fn status(&self, id: u32) -> Result<Status, Failure> {
+    /// Loses the data of a node that does not run, which gets an empty directory; its id.
+    pub fn forget(&self, id: u32) -> Result<Option<Uuid>, Failure> {
+        let config = self.config(id)?;
+        std::fs::remove_dir_all(&config.directory)?;
+        Ok(format(&config, Some(ZERO))?.directory)
+    }
+
+    pub fn status(&self, id: u32) -> Result<Status, Failure> {
         let node = self.nodes[id as usize - 1].as_ref();
         let node = node.ok_or_else(|| Failure(format!("node {id} does not run here")))?;
         Ok(self.runtime.block_on(node.handle().status())?)
@@ -184,7 +189,7 @@ impl Quorum {
     }
 
     /// Each is committed when this returns.
-    fn write(&mut self, leader: u32, count: u32) -> Result<(), Failure> {
+    pub fn write(&mut self, leader: u32, count: u32) -> Result<(), Failure> {
         let node = self.nodes[leader as usize - 1].as_ref();
         let handle = node.ok_or_else(|| Failure("the leader does not run here".into()))?.handle();
         for _ in 0..count {
@@ -216,7 +221,7 @@ impl Quorum {
 
     /// Goes on writing until the leader sees the third node with all that is committed, which is
     /// more than there was at the call; then some more, and sees it so again.
-    fn write_until_level(&mut self, leader: u32) -> Result<(), Failure> {
+    pub fn write_until_level(&mut self, leader: u32) -> Result<(), Failure> {
         for _ in 0..2 {
             self.write(leader, VALUES)?;
             let before = self.status(leader)?.log_end;
@@ -243,7 +248,7 @@ impl Quorum {
     }
 
     /// Waits until a node of ours follows Kafka's and has applied many records which that wrote.
-    fn follow(&self, id: u32) -> Result<(), Failure> {
+    pub fn follow(&self, id: u32) -> Result<(), Failure> {
         let enough = u64::from(self.written + 5 * VALUES);
         let mut last = Err(Failure(String::new()));
         let followed = poll("our node to follow Kafka's", PATIENCE, || {
@@ -256,7 +261,7 @@ impl Quorum {
         followed.map_err(|late| Failure(format!("{late}: {status:?}")))
     }
 
-    fn wait_until_equal(&mut self) -> Result<(), Failure> {
+    pub fn wait_until_equal(&mut self) -> Result<(), Failure> {
         let of_all = |quorum: &Quorum| (1..=3).map(|id| quorum.status(id)).collect();
         let mut last: Result<Vec<Status>, Failure> = Ok(Vec::new());
         let level = poll("all nodes to be ready and level", PATIENCE, || {
