@@ -134,16 +134,27 @@ pub(crate) struct Links {
     index: BTreeMap<(Peer, Class), LinkId>,
     by_conn: BTreeMap<ConnId, LinkId>,
     request_timeout: Span,
+    #[cfg(mutants)]
+    mutant: Option<crate::Mutant>,
 }
 
 impl Links {
-    pub fn new(request_timeout: Span) -> Links {
+    pub fn new(request_timeout: Span, #[cfg(mutants)] mutant: Option<crate::Mutant>) -> Links {
         Links {
             links: Vec::new(),
             index: BTreeMap::new(),
             by_conn: BTreeMap::new(),
             request_timeout,
+            #[cfg(mutants)]
+            mutant,
         }
+    }
+
+    fn keeps_dead(&self) -> bool {
+        #[cfg(mutants)]
+        return self.mutant == Some(crate::Mutant::KeepDeadConnections);
+        #[cfg(not(mutants))]
+        false
     }
 
     /// Asks a peer; connects first where that is needed.
@@ -165,6 +176,7 @@ impl Links {
             self.links[id.0 as usize].at = at.clone();
         }
         let due = now + self.request_timeout;
+        let keeps_dead = self.keeps_dead();
         let link = &mut self.links[id.0 as usize];
         match &link.state {
             State::Ready(conn, speaks, since) => {
@@ -177,7 +189,11 @@ impl Links {
                     }
                     // What is never sent shows no connection to be dead, and the peer may have been
                     // upgraded behind one [P63].
-                    Err(()) if link.asked.is_empty() && since + self.request_timeout <= now => {
+                    Err(())
+                        if link.asked.is_empty()
+                            && since + self.request_timeout <= now
+                            && !keeps_dead =>
+                    {
                         let why = "asking anew what the peer speaks";
                         self.disconnect(id, Loss::Closed, why, news, out);
                         let link = &mut self.links[id.0 as usize];

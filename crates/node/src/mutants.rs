@@ -19,6 +19,8 @@ pub enum Mutant {
     /// An answer that appends nothing is given without proof of leadership, and before what it was
     /// judged on is committed.
     AnswerRefusalsAtOnce,
+    /// A connection on which nothing can be asked is kept, dead or not [P63].
+    KeepDeadConnections,
 }
 
 impl Mutant {
@@ -32,46 +34,27 @@ impl Mutant {
             Mutant::AnswerUncommitted,
             Mutant::KeepTail,
             Mutant::AnswerRefusalsAtOnce,
+            Mutant::KeepDeadConnections,
         ];
         core.chain(log).chain(own).collect()
     }
 
     /// Its name without the layer, as `sim --mutant` takes it.
     pub fn name(self) -> String {
-        match self {
-            Mutant::Core(mutant) => format!("{mutant:?}"),
-            Mutant::Log(mutant) => format!("{mutant:?}"),
-            Mutant::ForgetStamps
-            | Mutant::ApplyHalfBatch
-            | Mutant::AnswerUncommitted
-            | Mutant::KeepTail
-            | Mutant::AnswerRefusalsAtOnce => format!("{self:?}"),
+        match (self.core(), self.log()) {
+            (Some(mutant), _) => format!("{mutant:?}"),
+            (None, Some(mutant)) => format!("{mutant:?}"),
+            (None, None) => format!("{self:?}"),
         }
     }
 
     /// The protocol's, if it is one.
     pub(crate) fn core(self) -> Option<quorate_raft::Mutant> {
-        match self {
-            Mutant::Core(mutant) => Some(mutant),
-            Mutant::Log(_)
-            | Mutant::ForgetStamps
-            | Mutant::ApplyHalfBatch
-            | Mutant::AnswerUncommitted
-            | Mutant::KeepTail
-            | Mutant::AnswerRefusalsAtOnce => None,
-        }
+        if let Mutant::Core(mutant) = self { Some(mutant) } else { None }
     }
 
     /// The log's, if it is one.
     pub(crate) fn log(self) -> Option<quorate_log::Mutant> {
-        match self {
-            Mutant::Log(mutant) => Some(mutant),
-            Mutant::Core(_)
-            | Mutant::ForgetStamps
-            | Mutant::ApplyHalfBatch
-            | Mutant::AnswerUncommitted
-            | Mutant::KeepTail
-            | Mutant::AnswerRefusalsAtOnce => None,
-        }
+        if let Mutant::Log(mutant) = self { Some(mutant) } else { None }
     }
 }

@@ -164,7 +164,11 @@ impl<M: Machine> Replica<M> {
     ) -> Replica<M> {
         let view = quorum.view();
         Replica {
-            links: Links::new(settings.request_timeout),
+            links: Links::new(
+                settings.request_timeout,
+                #[cfg(mutants)]
+                settings.mutant,
+            ),
             id,
             leader: None,
             epoch: view.epoch,

@@ -9,6 +9,7 @@ mod high_watermark_never_falls;
 mod linear;
 mod logs_match;
 mod machines_equal_at_equal_offset;
+mod no_message_before_durable;
 mod one_leader_per_epoch;
 mod remembered;
 
@@ -20,6 +21,7 @@ pub(crate) use high_watermark_never_falls::HighWatermarkNeverFalls;
 pub(crate) use linear::{Judgement, linear};
 pub(crate) use logs_match::LogsMatch;
 pub(crate) use machines_equal_at_equal_offset::MachinesEqualAtEqualOffset;
+pub(crate) use no_message_before_durable::NoMessageBeforeDurable;
 pub(crate) use one_leader_per_epoch::OneLeaderPerEpoch;
 pub(crate) use remembered::Remembered;
 

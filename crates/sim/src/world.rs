@@ -16,7 +16,7 @@ mod turns;
 use crate::book::Book;
 use crate::checkers::{
     CommittedNeverChanges, Failure, HighWatermarkNeverFalls, LogsMatch, MachinesEqualAtEqualOffset,
-    OneLeaderPerEpoch, Remembered,
+    NoMessageBeforeDurable, OneLeaderPerEpoch, Remembered,
 };
 use crate::clients::Clients;
 use crate::log_lines::LogLines;
@@ -129,6 +129,7 @@ pub(crate) struct World<C: Clients> {
     stopping: Vec<Span>,
     leaders: OneLeaderPerEpoch,
     remembered: Remembered,
+    promises: NoMessageBeforeDurable,
     logs: LogsMatch,
     committed: CommittedNeverChanges,
     high_watermarks: HighWatermarkNeverFalls,
@@ -197,6 +198,7 @@ impl<C: Clients> World<C> {
             stopping: vec![Span::ZERO; count],
             leaders: OneLeaderPerEpoch::default(),
             remembered: Remembered::default(),
+            promises: NoMessageBeforeDurable::new(count),
             logs: LogsMatch::default(),
             committed: CommittedNeverChanges::default(),
             high_watermarks: HighWatermarkNeverFalls::default(),

@@ -26,16 +26,32 @@ fn every_broken_rule_is_noticed() {
         let fails = |plan: Plan| run(&plan, &how).failure.map(|failure| failure.checker);
         let noticed = |seed| Some((seed, fails(Plan::of_seed(seed))?));
         let aimed = |seed| Some((seed, fails(deaf_leader(seed))?));
+        let kept = |(name, plan)| Some((name, fails(plan)?));
         let name = mutant.name();
         if let Some((seed, checker)) = (0..SEEDS).find_map(noticed) {
             println!("{name}: {checker}, seed {seed:x}");
         } else if let Some((seed, checker)) = (0..SEEDS).find_map(aimed) {
             println!("{name}: {checker}, deaf leader {seed}");
+        } else if let Some((plan, checker)) = regressions().into_iter().find_map(kept) {
+            println!("{name}: {checker}, {plan}");
         } else {
             unnoticed.push(name);
         }
     }
     assert!(unnoticed.is_empty(), "{SEEDS} seeds do not notice {unnoticed:?}");
+}
+
+/// The plans that once failed, by the names of their files.
+fn regressions() -> Vec<(String, Plan)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
+    let plan = |path: std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name, Plan::parse(&std::fs::read_to_string(path).unwrap()).unwrap())
+    };
+    let mut plans: Vec<_> =
+        folder.read_dir().unwrap().map(|file| plan(file.unwrap().path())).collect();
+    plans.sort_by(|one, other| one.0.cmp(&other.0));
+    plans
 }
 
 /// In turn nothing reaches one of three nodes, for a little longer than the others wait for it,

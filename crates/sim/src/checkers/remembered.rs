@@ -4,13 +4,15 @@
 //! here.
 
 use super::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The newest epoch on each disk, and the candidate that each disk named in each epoch.
 #[derive(Default)]
 pub(crate) struct Remembered {
     epochs: BTreeMap<usize, i64>,
     votes: BTreeMap<(usize, i64), i64>,
+    /// The epochs that each disk says its own node leads or led.
+    led: BTreeSet<(usize, i64)>,
 }
 
 impl Remembered {
@@ -28,6 +30,9 @@ impl Remembered {
                 return Err(Failure::new("epoch_never_falls", what));
             }
             Some(_) | None => {}
+        }
+        if number(&text, "leaderId") == Some(node as i64 + 1) {
+            self.led.insert((node, epoch));
         }
         if voted < 0 {
             return Ok(());
@@ -48,6 +53,22 @@ impl Remembered {
     pub fn wiped(&mut self, node: usize) {
         self.epochs.remove(&node);
         self.votes.retain(|(of, _), _| *of != node);
+        self.led.retain(|(of, _)| *of != node);
+    }
+
+    /// The newest epoch on a node's disk; 0 before the first.
+    pub fn epoch(&self, node: usize) -> i64 {
+        self.epochs.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Whom a node's disk has named in an epoch.
+    pub fn vote(&self, node: usize, epoch: i64) -> Option<i64> {
+        self.votes.get(&(node, epoch)).copied()
+    }
+
+    /// Whether a node's disk has said that it leads this epoch.
+    pub fn led(&self, node: usize, epoch: i64) -> bool {
+        self.led.contains(&(node, epoch))
     }
 }
 

@@ -46,6 +46,7 @@ impl<C: Clients> World<C> {
         }
         let kept = self.books[node].follow(&job);
         self.matched[node] = self.matched[node].min(kept);
+        self.promises.given(node, id, &job, self.books[node].end());
         // What a leader made and did not store stays its own, also if it leads no more.
         if matches!(job, Job::Append(_)) && !self.leads(node) {
             self.match_log(node, self.books[node].entries.len())?;
@@ -105,6 +106,7 @@ impl<C: Clients> World<C> {
                 state.as_ref().map_or(Ok(()), |state| self.remembered.see(node, state))?;
             }
             elections.drain(..durable.saturating_sub(1));
+            self.promises.done(node, upto, &self.remembered);
             if let Some((running, local)) = self.running(node) {
                 running.replica.on_durable(local, upto);
             }
@@ -183,6 +185,7 @@ impl<C: Clients> World<C> {
         let state = recovery.election.map(|election| election.encode());
         state.as_ref().map_or(Ok(()), |state| self.remembered.see(node, state))?;
         self.elections[node] = vec![(WriteId(0), state)];
+        self.promises.found(node, recovery.end, &self.remembered);
         Ok(())
     }
 
@@ -214,6 +217,7 @@ impl<C: Clients> World<C> {
         }
         let end = self.books[node].end();
         self.durable[node] = end;
+        self.promises.found(node, end, &self.remembered);
         let states = &mut self.elections[node];
         states.drain(..states.len().saturating_sub(1));
         let lasts = self.stopping[node];

@@ -135,6 +135,7 @@ impl<C: Clients> World<C> {
         self.durable[node] = Offset::ZERO;
         self.elections[node] = vec![(WriteId(0), None)];
         self.remembered.wiped(node);
+        self.promises.found(node, Offset::ZERO, &self.remembered);
     }
 
     /// How many more voters may stay away for ever.

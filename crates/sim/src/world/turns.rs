@@ -113,6 +113,7 @@ impl<C: Clients> World<C> {
             match out {
                 Out::Frame { conn, frame } => {
                     let bytes = frame.into_payload();
+                    self.promises.leaves(node, conn, &bytes, &self.remembered)?;
                     self.trace.mix(&[self.now.0, node as u64, conn.0]);
                     self.trace.mix_bytes(&bytes);
                     if self.trace.reads() {
@@ -213,7 +214,16 @@ impl<C: Clients> World<C> {
         let Some(running) = &self.nodes[node].running else { return Ok(()) };
         running.replica.check();
         let view = running.replica.view();
-        self.durable[node] = view.durable;
+        self.durable[node] = self.promises.stored(node);
+        if view.durable > self.durable[node] {
+            let what = format!(
+                "node {} takes {} for durable, on its disk is {}",
+                node + 1,
+                view.durable,
+                self.durable[node]
+            );
+            return Err(Failure::new("no_message_before_durable", what));
+        }
         let (applied, digest) = (running.replica.applied(), running.replica.machine().digest());
         let sight = Sight { process, view, applied, digest };
         let voters = self.plan.options.voters as usize;
