@@ -1,9 +1,9 @@
 //! Facts as lines of text: stable, one line each, in the words of Kafka's own dump tool where it
 //! has them.
 
-use crate::control_text::quoted;
 use crate::dump::{Fact, FileKind};
 use crate::{Codec, Fault, Header};
+use quorate_wire::quoted;
 use std::fmt;
 use std::fmt::Write;
 

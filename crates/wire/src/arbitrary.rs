@@ -7,6 +7,7 @@
 use crate::coder::{Coder, Tags, Walk};
 use crate::message::Message;
 use crate::primitive::Int;
+use crate::record::metadata::MetadataRecord;
 use crate::{Error, ErrorCode};
 use bytes::Bytes;
 use quorate_base::{Rng, Uuid};
@@ -26,6 +27,15 @@ pub fn record<T: Walk>(version: i16, rng: &mut Rng) -> T {
     let mut coder = Arbitrary { rng, flexible: true, record: Some(version) };
     record.walk(&mut coder, 0).expect("drawn values are allowed");
     record
+}
+
+/// A metadata record of this type and version, its fields drawn from `rng`; `None` for a type that
+/// is not known.
+pub fn metadata(api_key: u32, version: i16, rng: &mut Rng) -> Option<MetadataRecord> {
+    let mut record = MetadataRecord::default_of(api_key)?;
+    let mut coder = Arbitrary { rng, flexible: true, record: None };
+    record.walk(&mut coder, version).expect("drawn values are allowed");
+    Some(record)
 }
 
 /// Fills fields at random.

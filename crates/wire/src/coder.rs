@@ -19,6 +19,10 @@ pub trait Walk: Default {
     /// Whether it shows as a group of named fields; numbers do not.
     const NAMED: bool = true;
 
+    /// Fields that Kafka's tools show before others though tags put them behind: each pair is a
+    /// field and the one that it comes before.
+    const SHOWN_BEFORE: &'static [(&'static str, &'static str)] = &[];
+
     /// Visits every field that `version` has, in wire order.
     fn walk<C: Coder>(&mut self, c: &mut C, version: i16) -> Result<(), Error>;
 }
@@ -30,6 +34,35 @@ impl Walk for i32 {
         c.i32("", self)
     }
 }
+
+impl Walk for String {
+    const NAMED: bool = false;
+
+    fn walk<C: Coder>(&mut self, c: &mut C, _version: i16) -> Result<(), Error> {
+        c.string("", self)
+    }
+}
+
+impl Walk for Uuid {
+    const NAMED: bool = false;
+
+    fn walk<C: Coder>(&mut self, c: &mut C, _version: i16) -> Result<(), Error> {
+        c.uuid("", self)
+    }
+}
+
+/// A number with a fraction. Two are equal if their bits are: what was read is then what is
+/// written, whatever it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Float64(pub f64);
+
+impl PartialEq for Float64 {
+    fn eq(&self, other: &Float64) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Float64 {}
 
 /// What a walk is for. Field names are Kafka's.
 pub trait Coder: Sized {
@@ -139,6 +172,14 @@ pub trait Coder: Sized {
     /// Signed, 64 bits.
     fn i64(&mut self, field: &'static str, value: &mut i64) -> Result<(), Error> {
         self.int(field, value)
+    }
+
+    /// A 64-bit floating point number (IEEE 754), big-endian.
+    fn float64(&mut self, field: &'static str, value: &mut Float64) -> Result<(), Error> {
+        let mut bits = value.0.to_bits() as i64;
+        self.int(field, &mut bits)?;
+        *value = Float64(f64::from_bits(bits as u64));
+        Ok(())
     }
 
     /// A string, never null.

@@ -3,6 +3,7 @@
 //! Positions count bytes from the start of the frame, behind its length prefix.
 
 use crate::ApiKey;
+use crate::record::metadata::MetadataRecord;
 use std::fmt;
 
 /// Why bytes are not a message, or a message cannot become bytes.
@@ -99,6 +100,13 @@ pub enum Error {
         /// The largest length we take.
         limit: usize,
     },
+    /// A metadata record of a type or version that is not known here.
+    UnknownRecord {
+        /// Its type.
+        api_key: u32,
+        /// Its version.
+        version: u32,
+    },
     /// An API that we do not speak.
     UnknownApi {
         /// Its key.
@@ -171,6 +179,17 @@ impl fmt::Display for Error {
             }
             Error::BadFrameLength { announced, limit } => {
                 write!(f, "a frame announces {announced} bytes; 0 to {limit} are allowed")
+            }
+            Error::UnknownRecord { api_key, version } => {
+                match MetadataRecord::name_of(api_key).zip(MetadataRecord::newest(api_key)) {
+                    Some((name, newest)) => {
+                        write!(f, "{name} version {version} is not known here; 0 to {newest} are")
+                    }
+                    None => write!(
+                        f,
+                        "no metadata record of type {api_key}, here version {version}, is known"
+                    ),
+                }
             }
             Error::UnknownApi { key } => write!(f, "no API has the key {key} here"),
             Error::UnsupportedVersion { api, version, .. } => write!(

@@ -45,13 +45,14 @@ mod error;
 mod error_code;
 mod frame;
 mod header;
+mod json;
 pub mod message;
 mod primitive;
 mod printer;
 pub mod record;
 
 pub use api::ApiKey;
-pub use coder::{Coder, Int, Tags, Walk};
+pub use coder::{Coder, Float64, Int, Tags, Walk};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, Frame};
 pub use error::Error;
@@ -60,6 +61,7 @@ pub use frame::{MAX_FRAME_BYTES, split, split_request};
 pub use header::{
     RequestFrame, RequestHeader, ResponseFrame, ResponseHeader, encode_request, encode_response,
 };
+pub use json::{fields_json, quoted};
 pub use message::{Kind, Message, Request};
 pub use printer::print;
 use printer::print_fields;

@@ -2,7 +2,7 @@
 //!
 //! For people only; nothing parses it. Bytes show as their number.
 
-use crate::coder::{Coder, Tags, Walk};
+use crate::coder::{Coder, Float64, Tags, Walk};
 use crate::message::Message;
 use crate::primitive::Int;
 use crate::{Error, ErrorCode};
@@ -69,6 +69,10 @@ impl Coder for Printer {
 
     fn int<I: Int>(&mut self, field: &'static str, value: &mut I) -> Result<(), Error> {
         self.show(field, value)
+    }
+
+    fn float64(&mut self, field: &'static str, value: &mut Float64) -> Result<(), Error> {
+        self.show(field, value.0)
     }
 
     fn bool(&mut self, field: &'static str, value: &mut bool) -> Result<(), Error> {

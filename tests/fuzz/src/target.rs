@@ -54,6 +54,13 @@ pub const TARGETS: &[Target] = &[
         memory: (16 * KIB, 150),
     },
     Target {
+        name: "wire-metadata",
+        about: "values of metadata records of every type and version: decoded, shown, encoded again",
+        make: wire::make_metadata,
+        check: wire::check_metadata,
+        memory: (16 * KIB, 400),
+    },
+    Target {
         name: "wire-frames",
         about: "streams cut into frames: the same frames however the bytes arrive",
         make: wire::make_stream,

@@ -8,6 +8,7 @@ use quorate_wire::record::control::{
     ControlRecord, ControlType, KRaftVersion, KRaftVoters, LeaderChange, SnapshotFooter,
     SnapshotHeader,
 };
+use quorate_wire::record::metadata::MetadataRecord;
 use quorate_wire::{
     ApiKey, Error, Kind, MAX_FRAME_BYTES, Message, RequestFrame, RequestHeader, ResponseFrame,
     arbitrary, encode_request, encode_response, print, split, split_request,
@@ -170,6 +171,36 @@ pub fn check_control(input: &[u8]) {
             assert!(!record.to_string().is_empty());
             let again = record.clone().encode().expect("what was decoded can be encoded");
             assert_eq!(ControlRecord::decode(kind, again), Ok(record), "comes back differently");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A metadata record of any type and version that is known, all fields drawn.
+pub fn draw_metadata(rng: &mut Rng) -> (MetadataRecord, i16) {
+    let types = MetadataRecord::TYPES;
+    let (api_key, _, newest) = types[rng.below(types.len() as u64) as usize];
+    let version = rng.below(newest as u64 + 1) as i16;
+    let record = arbitrary::metadata(api_key, version, rng).expect("the type is in the table");
+    (record, version)
+}
+
+/// The value of a metadata record, most of them damaged.
+pub fn make_metadata(rng: &mut Rng) -> Vec<u8> {
+    let (record, version) = draw_metadata(rng);
+    let mut value = record.encode(version).expect("drawn records can be encoded").to_vec();
+    spoil(&mut value, 3, rng);
+    value
+}
+
+/// Reads a metadata record.
+pub fn check_metadata(input: &[u8]) {
+    match MetadataRecord::decode(Bytes::copy_from_slice(input)) {
+        Ok((record, version)) => {
+            assert!(!record.json(version).is_empty() && !record.print(version).is_empty());
+            let again = record.clone().encode(version).expect("what was decoded can be encoded");
+            let read = MetadataRecord::decode(again);
+            assert_eq!(read, Ok((record, version)), "comes back differently");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
