@@ -7,6 +7,7 @@
 
 pub mod arrows;
 pub mod citations;
+pub mod faults;
 pub mod links;
 pub mod places;
 pub mod project;
@@ -55,11 +56,12 @@ impl fmt::Display for Finding {
 pub type Rule = fn(&Tree) -> Vec<Finding>;
 
 /// All rules, by name.
-pub const RULES: [(&str, Rule); 7] = [
+pub const RULES: [(&str, Rule); 8] = [
     ("arrows", arrows::check),
     ("purity", purity::check),
     ("shape", shape::check),
     ("citations", citations::check),
+    ("faults", faults::check),
     ("links", links::check),
     ("places", places::check),
     ("project", project::check),

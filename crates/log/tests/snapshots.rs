@@ -164,6 +164,8 @@ fn grown(disk: &MemoryDisk) -> Node<MemoryDisk> {
     node
 }
 
+/// T9: one may end where a batch ends, in that batch's epoch, at what is committed, and not below
+/// the start of the log.
 #[test]
 fn a_place_for_a_snapshot_is_judged() {
     let disk = formatted();
@@ -215,7 +217,8 @@ fn a_chunk_is_read_at_any_byte() {
     assert_eq!(node.log.snapshot_chunk(id(4, 1), 0, 7), None);
 }
 
-/// Retention against a plain model: drop the oldest while two are left and a limit is passed.
+/// T7: retention against a plain model: drop the oldest while two are left and a limit is passed.
+/// Nothing beyond the newest snapshot goes, and a log that starts late has one that covers it.
 #[test]
 fn retention_takes_the_oldest_first_and_never_the_newest() {
     let mut rng = Rng::new(7);

@@ -6,8 +6,11 @@ use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_log::{Meta, OsDisk};
 use quorate_machine::kv::{Condition, Write as KvWrite};
 use quorate_machine::{Kv, Request, Sessioned};
+use quorate_node::WRITE_BYTES_MAX;
 use quorate_node::config::{Config, HostPort, Voter};
+use quorate_node::handle::Error;
 use quorate_node::runtime::Node;
+
 use quorate_wire::message::{
     CONTROLLERS, DescribeClusterRequest, DescribeClusterResponse, DescribeQuorumRequest,
     DescribeQuorumRequestPartition, DescribeQuorumResponse, Message, Topic,
@@ -84,6 +87,10 @@ fn a_leader_describes_its_quorum_and_its_cluster() {
             let put = KvWrite::Put { key: b"key", value: b"value", condition: Condition::Always };
             let put = Request::write(put.encode().unwrap());
             handle.write(put, Span::ms(20_000)).await.unwrap();
+            // T30: one that is too large costs nothing but itself.
+            let large = Request::write(vec![0; WRITE_BYTES_MAX + 1]);
+            let refused = handle.write(large, Span::ms(20_000)).await;
+            assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
             // The leader's record and the key.
             let mut stream = TcpStream::connect(address).await.unwrap();
             judge(&mut stream, 2).await;

@@ -182,6 +182,7 @@ fn a_node_that_no_voter_list_names_is_told_so_loudly() {
     assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
 }
 
+/// T37
 #[test]
 fn two_processes_never_share_a_directory() {
     let scratch = Scratch::new("lock");

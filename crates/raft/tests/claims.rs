@@ -1,7 +1,6 @@
 //! Which behaviour of the quorum is proved where: every one of the fixed list below is claimed by a
 //! script (`# proves b012 ...` in its first lines) or by a test named for it (`..._b012`), or is
-//! said not to be the core's. And each fault of other systems that docs/TESTING.md gives to a
-//! script (T-numbers) stands in that script's `# proves` line.
+//! said not to be the core's.
 //!
 //! The ids are those of the project's list of behaviours: 1-16 start-up, 18-34 state machine, 35-46
 //! states, 48-55 voter sets, 56-81 elections, 82-96 begin and end of epochs, 98-122 fetch and
@@ -130,41 +129,4 @@ fn every_script_says_why_it_exists_and_what_it_proves() {
         let widest = text.lines().filter(|line| line.starts_with('#')).map(str::len).max();
         assert!(widest <= Some(115), "{} is too wide", path.display());
     }
-}
-
-/// The rows of docs/TESTING.md on faults of other systems that name scripts: the T-numbers and the
-/// scripts.
-fn rows_of_faults(text: &str) -> Vec<(Vec<String>, Vec<String>)> {
-    let rows = text.lines().filter(|line| line.starts_with("| T"));
-    let row = |line: &str| {
-        let mut cells = line.split('|').skip(1);
-        let numbers = cells.next().unwrap_or_default().split([',', ' ']);
-        let numbers = numbers.filter(|word| word.starts_with('T')).map(str::to_owned).collect();
-        let places = cells.nth(1).unwrap_or_default().split('`');
-        let scripts = places.filter(|word| word.ends_with(".txt")).map(str::to_owned).collect();
-        (numbers, scripts)
-    };
-    rows.map(row).filter(|(_, scripts): &(Vec<String>, Vec<String>)| !scripts.is_empty()).collect()
-}
-
-#[test]
-fn every_fault_of_other_systems_is_named_by_each_script_that_tries_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let rows =
-        rows_of_faults(&std::fs::read_to_string(root.join("../../docs/TESTING.md")).unwrap());
-    assert!(rows.len() >= 10, "docs/TESTING.md has only {} such rows", rows.len());
-    let mut silent = Vec::new();
-    for (numbers, scripts) in rows {
-        for script in scripts {
-            let text = std::fs::read_to_string(root.join("tests/scripts").join(&script));
-            let text = text.unwrap_or_else(|why| panic!("{script}: {why}"));
-            let heading = text.lines().take_while(|line| line.starts_with('#'));
-            let proofs = heading.filter_map(|line| line.strip_prefix("# proves "));
-            let words: BTreeSet<&str> = proofs.flat_map(str::split_whitespace).collect();
-            for number in numbers.iter().filter(|number| !words.contains(number.as_str())) {
-                silent.push(format!("{script}: {number}"));
-            }
-        }
-    }
-    assert!(silent.is_empty(), "not in the `# proves` line of {silent:?}");
 }

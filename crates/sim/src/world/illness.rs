@@ -90,7 +90,8 @@ impl<C: Clients> World<C> {
 
     /// A node whose directory is formatted anew under its old id has forgotten its votes and its
     /// acknowledgements. Nobody misses them if all other voters are in one epoch with its leader,
-    /// as their disks know, and hold durably all that it holds.
+    /// as their disks know, and hold durably all that it holds. Else its vote might elect an old
+    /// log (T33), which static voters cannot prevent.
     fn forgives(&self, node: usize) -> bool {
         let voters = self.voters();
         if node >= voters {
