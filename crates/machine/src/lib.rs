@@ -8,6 +8,7 @@
 
 mod batch;
 mod digest;
+pub mod kafka;
 pub mod kv;
 mod leaves;
 mod machine;

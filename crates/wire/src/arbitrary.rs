@@ -16,7 +16,7 @@ use quorate_base::{Rng, Uuid};
 pub fn message<M: Message>(version: i16, rng: &mut Rng) -> M {
     let mut message = M::default();
     let flexible = M::API.is_flexible(version);
-    let mut coder = Arbitrary { rng, flexible, record: None };
+    let mut coder = Arbitrary { rng, flexible, record: None, narrow: false };
     message.walk(&mut coder, version).expect("drawn values are allowed");
     message
 }
@@ -24,7 +24,7 @@ pub fn message<M: Message>(version: i16, rng: &mut Rng) -> M {
 /// A value of a control record of this version, its other fields drawn from `rng`.
 pub fn record<T: Walk>(version: i16, rng: &mut Rng) -> T {
     let mut record = T::default();
-    let mut coder = Arbitrary { rng, flexible: true, record: Some(version) };
+    let mut coder = Arbitrary { rng, flexible: true, record: Some(version), narrow: false };
     record.walk(&mut coder, 0).expect("drawn values are allowed");
     record
 }
@@ -33,7 +33,15 @@ pub fn record<T: Walk>(version: i16, rng: &mut Rng) -> T {
 /// is not known.
 pub fn metadata(api_key: u32, version: i16, rng: &mut Rng) -> Option<MetadataRecord> {
     let mut record = MetadataRecord::default_of(api_key)?;
-    let mut coder = Arbitrary { rng, flexible: true, record: None };
+    let mut coder = Arbitrary { rng, flexible: true, record: None, narrow: false };
+    record.walk(&mut coder, version).expect("drawn values are allowed");
+    Some(record)
+}
+
+/// As [`metadata`], its ids, names and numbers out of a few, so that records meet.
+pub fn narrow_metadata(api_key: u32, version: i16, rng: &mut Rng) -> Option<MetadataRecord> {
+    let mut record = MetadataRecord::default_of(api_key)?;
+    let mut coder = Arbitrary { rng, flexible: true, record: None, narrow: true };
     record.walk(&mut coder, version).expect("drawn values are allowed");
     Some(record)
 }
@@ -44,6 +52,8 @@ struct Arbitrary<'a> {
     flexible: bool,
     /// The version of a control record, which is a field of it.
     record: Option<i16>,
+    /// Whether values are out of a few, so that what names something often finds it.
+    narrow: bool,
 }
 
 impl Arbitrary<'_> {
@@ -72,6 +82,7 @@ impl Coder for Arbitrary<'_> {
             // The two numbers with a closed list.
             _ if field == "Kind" => self.rng.below(5),
             _ if field == "Version" => self.record.expect("only records have one") as u64,
+            _ if self.narrow => self.rng.below(6).wrapping_sub(2),
             0 => self.rng.below(3),
             1 => self.rng.below(3).wrapping_sub(2),
             _ => self.rng.below(u64::MAX),
@@ -91,6 +102,10 @@ impl Coder for Arbitrary<'_> {
     }
 
     fn uuid(&mut self, _: &'static str, value: &mut Uuid) -> Result<(), Error> {
+        if self.narrow {
+            *value = Uuid([self.rng.below(4) as u8; 16]);
+            return Ok(());
+        }
         value.0.iter_mut().for_each(|byte| *byte = self.rng.below(256) as u8);
         Ok(())
     }
@@ -101,6 +116,11 @@ impl Coder for Arbitrary<'_> {
         value: &mut Option<String>,
     ) -> Result<(), Error> {
         const LETTERS: [char; 6] = ['a', 'Z', '0', '-', 'ß', '€'];
+        if self.narrow {
+            let name = ["", "a", "b", "c"][self.rng.below(4) as usize].to_owned();
+            *value = unless_null(value, name, self.rng);
+            return Ok(());
+        }
         let length = if self.rng.one_in(20) { 300 } else { self.rng.below(8) };
         let text = (0..length).map(|_| LETTERS[self.rng.below(6) as usize]).collect();
         *value = unless_null(value, text, self.rng);

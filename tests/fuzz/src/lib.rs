@@ -6,6 +6,7 @@
 
 mod damage;
 mod log;
+mod machine;
 mod node;
 mod run;
 mod server;

@@ -1,6 +1,6 @@
 //! The table of targets.
 
-use crate::{log, node, server, wire};
+use crate::{log, machine, node, server, wire};
 use quorate_base::Rng;
 
 /// Something that reads bytes from outside.
@@ -102,6 +102,13 @@ pub const TARGETS: &[Target] = &[
         make: log::make_directory,
         check: log::check_verify,
         memory: (MIB, 16),
+    },
+    Target {
+        name: "machine-metadata",
+        about: "histories of metadata records: applied or refused, and a state that comes back",
+        make: machine::make_metadata,
+        check: machine::check_metadata,
+        memory: (64 * KIB, 400),
     },
     Target {
         name: "server-file",
