@@ -250,7 +250,7 @@ mod tests {
             before.push((map.clone(), model.clone()));
             before.iter().for_each(|(map, model)| check(map, model));
             assert_eq!(map, model.clone().into_iter().collect());
-            model.keys().for_each(|key| drop(map.remove(key)));
+            model.keys().for_each(|key| assert!(map.remove(key).is_some()));
             check(&map, &BTreeMap::new());
             assert_eq!(map, SharedMap::default(), "seed {seed}");
         }
