@@ -79,7 +79,7 @@ pub use os_disk::{Lock, LockError, OsDisk};
 pub use partial_snapshot::{PartialSnapshot, discard_checked};
 pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::{Recovery, recover};
-pub use reserve::{Reserved, ReservedFile};
+pub use reserve::{Reserved, ReservedFile, part_for_votes};
 pub use set_aside::{Damage, set_aside};
 pub use set_away::remove_deleted;
 pub use snapshot::{ChunkRead, Snapshot, read_chunk};

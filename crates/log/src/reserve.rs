@@ -17,6 +17,11 @@ pub(crate) const NAME: &str = "quorate-reserve";
 /// The reserve is given up in so many parts; the last one is for votes.
 const PARTS: u64 = 32;
 
+/// The last part of a reserve of so many bytes: only votes may use it.
+pub fn part_for_votes(reserve: u64) -> u64 {
+    reserve.div_ceil(PARTS)
+}
+
 /// A disk and its reserve. Clones share one reserve.
 #[derive(Debug)]
 pub struct Reserved<D: Disk> {
@@ -109,7 +114,7 @@ impl<D: Disk> Reserved<D> {
     /// Gives up enough for `bytes` more. False if what is left is not for this.
     fn give(&mut self, bytes: u64, votes: bool) -> io::Result<bool> {
         let mut reserve = self.reserve.lock().expect("no call panics while it holds this");
-        let part = reserve.size.div_ceil(PARTS);
+        let part = part_for_votes(reserve.size);
         let kept = if votes { 0 } else { part };
         let least = reserve.held.saturating_sub(bytes.saturating_add(part)).max(kept);
         let Reserve { file, held, .. } = &mut *reserve;

@@ -16,7 +16,7 @@ use std::fmt;
 /// The caller's promises: batches come in log order, each once. After `lead(Some)` every batch that
 /// becomes committed came out of `propose` and `wake`, in the order given, at the offsets given;
 /// when that fails (leadership lost, or a batch was not taken) the caller says `lead(None)`, and
-/// `lead(Some)` again only once everything in the log is applied. `propose`, `wake` and a finite
+/// `lead(Some)` again only once everything in the log is applied. `propose`, `wake`, `grant` and a finite
 /// `deadline` exist only between the two.
 ///
 /// `Send`, because a node that loads a snapshot restores a fresh machine on another thread.
@@ -74,6 +74,13 @@ pub trait Machine: Send + 'static {
     /// needs neither this nor `deadline`.
     fn wake(&mut self, now: Time, at: Offset, out: &mut Proposal) {
         let _ = (now, at, out);
+    }
+
+    /// No request could be taken for a while, whatever clients sent, and now they are taken again:
+    /// what would end by time for want of a request has its full time anew. Asked of a leader only,
+    /// when its disk has room again. A machine without timers needs nothing here.
+    fn grant(&mut self, now: Time) {
+        let _ = now;
     }
 
     /// When the leader should call `wake`; earlier is harmless. [`Time::NEVER`] if nothing is

@@ -5,7 +5,8 @@
 //! a snapshot holds them all. A refusal is logged as well: judged again later it might not be one,
 //! and then a delayed copy would do what its client was told did not happen. Sessions end by
 //! records too, which the leader proposes when nothing was heard for the session's time to live; a
-//! new leader, which heard nothing yet, grants each a full one. The inner machine sees only its own
+//! new leader, which heard nothing yet, grants each a full one, and so does one that could take
+//! nothing for a while. The inner machine sees only its own
 //! records.
 
 use crate::digest::Hash;
@@ -330,6 +331,14 @@ impl<M: Machine> Machine for Sessioned<M> {
                 lead.live.values().map(|life| life.expires_at).min().unwrap_or(Time::NEVER);
         }
         self.inner.wake(now, at + (out.len() - before) as u64, out);
+    }
+
+    fn grant(&mut self, now: Time) {
+        let lead = self.lead_mut();
+        for life in lead.live.values_mut() {
+            life.expires_at = now + life.ttl;
+        }
+        self.inner.grant(now);
     }
 
     fn deadline(&self) -> Time {

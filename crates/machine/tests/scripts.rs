@@ -156,6 +156,7 @@ fn run(store: &mut Store, line: &str) -> String {
         }
         "stat" => output = show_reply(&store.machine().query(&Query::Stat)),
         "wait" => store.wait(Span::ms(command.arguments[0].parse().unwrap())),
+        "take-nothing" => store.take_nothing(Span::ms(command.arguments[0].parse().unwrap())),
         "commit" => store.commit(usize::MAX / 2),
         // The uncommitted batches that the new leader does not have are gone.
         "lead" => {

@@ -44,6 +44,14 @@ impl Write {
             _ => Failure::Unknown,
         }
     }
+
+    /// What its client is told when the leader's disk has no room for it.
+    pub fn without_room(&self) -> Failure {
+        match self.attempts {
+            0 => Failure::OutOfRoom,
+            _ => Failure::Unknown,
+        }
+    }
 }
 
 /// A question that waits for proof of leadership.
@@ -82,6 +90,8 @@ pub(crate) enum Failure {
     Unknown,
     /// Time ran out before anything was done.
     NotInTime,
+    /// The leader's disk is full; nothing was done.
+    OutOfRoom,
 }
 
 impl Failure {
@@ -90,6 +100,7 @@ impl Failure {
         match self {
             Failure::NotLeader | Failure::NotInTime => Error::NoLeader,
             Failure::Unknown => Error::OutcomeUnknown,
+            Failure::OutOfRoom => Error::OutOfRoom,
         }
     }
 }

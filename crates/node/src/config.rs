@@ -3,7 +3,9 @@
 //! Reading them from a property file, and saying what is wrong with one, is the work of the crate
 //! `quorate`; what is here has passed that.
 
+use crate::leading::{BATCH_BYTES, WRITE_BYTES_MAX};
 use quorate_base::{ReplicaId, Span, Uuid};
+use quorate_log::part_for_votes;
 use quorate_wire::ApiKey;
 use std::path::PathBuf;
 
@@ -114,8 +116,11 @@ pub struct Config {
     /// `quorate.uncommitted.max.bytes`: at this many bytes proposed and not yet committed, client
     /// sockets wait.
     pub uncommitted_max_bytes: u64,
-    /// At this many bytes committed that the leader's own disk does not have yet, it hands over.
+    /// At this many bytes committed that the leader's own disk does not have yet, it hands over; at
+    /// fewer if less room is put aside.
     pub unstored_max_bytes: u64,
+    /// `quorate.reserve.bytes`: so much room is put aside for when the disk is full; 0 for none.
+    pub reserve_bytes: u64,
     /// `quorate.tail.max.bytes`: recent records kept in memory for fetches and for applying.
     pub tail_max_bytes: u64,
     /// `controller.quorum.fetch.snapshot.max.bytes`: how much of a snapshot one answer brings.
@@ -168,6 +173,7 @@ impl Config {
             request_max_bytes: 100 << 20,
             uncommitted_max_bytes: 32 << 20,
             unstored_max_bytes: 32 << 20,
+            reserve_bytes: 32 << 20,
             tail_max_bytes: 16 << 20,
             snapshot_max_bytes: 1 << 20,
             snapshot_bytes: 20 << 20,
@@ -178,6 +184,18 @@ impl Config {
             speaks: Generation::Now,
             #[cfg(mutants)]
             mutant: None,
+        }
+    }
+
+    /// How many bytes may be promised and not be on the own disk yet: what is put aside, but for
+    /// its last part, which is for votes, and for the batch that goes beyond the limit.
+    pub fn promised_max_bytes(&self) -> u64 {
+        let batch = (BATCH_BYTES + WRITE_BYTES_MAX) as u64;
+        let reserve = self.reserve_bytes;
+        match reserve {
+            0 => u64::MAX,
+            // A reserve of less than a few batches is one of tests, and so are their batches.
+            _ => reserve - part_for_votes(reserve) - batch.min(reserve / 4),
         }
     }
 }

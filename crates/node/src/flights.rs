@@ -123,8 +123,11 @@ impl<M: Machine> Replica<M> {
             return;
         }
         let mut results = answer.results.into_iter();
+        let mut no_room = false;
         if opens_session {
-            match results.next() {
+            let result = results.next();
+            no_room = result == Some(Settled::Failed(Failure::OutOfRoom));
+            match result {
                 Some(Settled::Answer(Answer::Opened(id))) => {
                     self.forwarder.opened(self.now, Some(id))
                 }
@@ -168,10 +171,20 @@ impl<M: Machine> Replica<M> {
                 Settled::Failed(Failure::NotInTime) if write.attempts == 1 => {
                     self.conclude(write, Err(Failure::NotInTime));
                 }
+                Settled::Failed(Failure::OutOfRoom) => {
+                    // Of this attempt nothing was done.
+                    write.attempts -= 1;
+                    let failure = write.without_room();
+                    self.conclude(write, Err(failure));
+                }
                 Settled::Failed(_) | Settled::ReadAt(_) => again.extend(self.repeatable(write)),
             }
         }
         self.requeue(again);
+        if no_room {
+            // Those that wait for the session would wait for nothing.
+            self.refuse_writes();
+        }
         if !reads.is_empty() {
             match results.next() {
                 Some(Settled::ReadAt(offset)) => {

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use tracing::warn;
 
 /// A batch is closed once its records have so many bytes; a single request may take it further.
-const BATCH_BYTES: usize = 1 << 20;
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
 /// A write's own bytes may be so many: with what a machine adds it stays below Kafka's batch limit
 /// of 8 MiB.
 pub const WRITE_BYTES_MAX: usize = 4 << 20;
@@ -38,6 +38,9 @@ pub(crate) struct Leading {
     /// Batches that are committed and not yet on the own disk: end and bytes.
     unstored: VecDeque<(Offset, u64)>,
     unstored_bytes: u64,
+    /// Batches that are not yet on the own disk, committed or not: end and bytes.
+    promised: VecDeque<(Offset, u64)>,
+    promised_bytes: u64,
 }
 
 impl Leading {
@@ -51,6 +54,8 @@ impl Leading {
             uncommitted_bytes: 0,
             unstored: VecDeque::new(),
             unstored_bytes: 0,
+            promised: VecDeque::new(),
+            promised_bytes: 0,
         }
     }
 
@@ -100,6 +105,8 @@ impl<M: Machine> Replica<M> {
         self.leading.uncommitted_bytes = 0;
         self.leading.unstored.clear();
         self.leading.unstored_bytes = 0;
+        self.leading.promised.clear();
+        self.leading.promised_bytes = 0;
         for Pending { write, .. } in std::mem::take(&mut self.clients.pending) {
             self.undecided(write);
         }
@@ -172,12 +179,23 @@ impl<M: Machine> Replica<M> {
     pub(crate) fn has_batch(&self) -> bool {
         self.leading.serving.is_some()
             && !self.clients.writes.is_empty()
-            && self.leading.uncommitted_bytes < self.settings.uncommitted_max_bytes
+            && self.room_for_writes() > 0
+    }
+
+    /// How many bytes more may be proposed: what is not committed takes memory, and what is not on
+    /// the own disk needs the room that is put aside, should the disk turn out to be full.
+    fn room_for_writes(&self) -> u64 {
+        let (leading, settings) = (&self.leading, &self.settings);
+        let uncommitted = settings.uncommitted_max_bytes.saturating_sub(leading.uncommitted_bytes);
+        uncommitted.min(settings.promised_max_bytes.saturating_sub(leading.promised_bytes))
     }
 
     /// Judges the waiting writes and appends what they add as one batch.
     pub(crate) fn close_batch(&mut self) {
         let Some(epoch) = self.leading.serving else { return };
+        if self.room.is_full() {
+            return self.refuse_writes();
+        }
         let base = self.log.end();
         let mut proposal = std::mem::take(&mut self.leading.proposal);
         let (mut appending, mut judged) = (Vec::new(), Vec::new());
@@ -185,9 +203,7 @@ impl<M: Machine> Replica<M> {
             self.machine.wake(self.now, base, &mut proposal);
             proposal.finish();
         }
-        let room =
-            self.settings.uncommitted_max_bytes.saturating_sub(self.leading.uncommitted_bytes);
-        let room = usize::try_from(room).unwrap_or(usize::MAX).min(BATCH_BYTES);
+        let room = usize::try_from(self.room_for_writes()).unwrap_or(usize::MAX).min(BATCH_BYTES);
         while proposal.bytes() < room {
             let Some(write) = self.clients.writes.pop_front() else { break };
             let before = proposal.len();
@@ -225,6 +241,8 @@ impl<M: Machine> Replica<M> {
                     );
                     self.leading.uncommitted.push_back((end, size));
                     self.leading.uncommitted_bytes += size;
+                    self.leading.promised.push_back((end, size));
+                    self.leading.promised_bytes += size;
                     self.clients.pending.extend(appending);
                 }
                 // Refused: the machine's tail holds what is not in the log. `refused` has dropped
@@ -276,6 +294,11 @@ impl<M: Machine> Replica<M> {
 
     /// Answers once the machine holds everything below `upto`.
     pub(crate) fn wait_applied(&mut self, upto: Offset, waiting: Waiting<M::Query>) {
+        if let Waiting::Read(Read { origin: Origin::Client(client), .. }) = waiting
+            && self.is_left_behind(upto)
+        {
+            return self.refuse_read(client);
+        }
         self.clients.unapplied.entry(upto).or_default().push(waiting);
     }
 
@@ -311,6 +334,10 @@ impl<M: Machine> Replica<M> {
         while let Some((_, bytes)) = self.leading.unstored.pop_front_if(|(end, _)| *end <= durable)
         {
             self.leading.unstored_bytes -= bytes;
+        }
+        while let Some((_, bytes)) = self.leading.promised.pop_front_if(|(end, _)| *end <= durable)
+        {
+            self.leading.promised_bytes -= bytes;
         }
         while let Some(pending) =
             self.clients.pending.pop_front_if(|pending| pending.end <= applied)

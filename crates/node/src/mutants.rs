@@ -21,6 +21,10 @@ pub enum Mutant {
     AnswerRefusalsAtOnce,
     /// A connection on which nothing can be asked is kept, dead or not [P63].
     KeepDeadConnections,
+    /// With its disk full a leader says of writes that are in its log that they were not done.
+    RefuseWhatIsLogged,
+    /// A follower whose disk is full stores on.
+    StoreWhileFull,
 }
 
 impl Mutant {
@@ -35,6 +39,8 @@ impl Mutant {
             Mutant::KeepTail,
             Mutant::AnswerRefusalsAtOnce,
             Mutant::KeepDeadConnections,
+            Mutant::RefuseWhatIsLogged,
+            Mutant::StoreWhileFull,
         ];
         core.chain(log).chain(own).collect()
     }

@@ -9,6 +9,7 @@
 mod answers;
 mod damage;
 mod effects;
+mod full_disk;
 mod requests;
 mod snapshots;
 
@@ -26,6 +27,7 @@ use crate::snapshots::Making;
 use crate::status::RoleChange;
 use crate::translate::{self, Names};
 use bytes::Bytes;
+use full_disk::Room;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::Log;
 use quorate_machine::Machine;
@@ -56,6 +58,9 @@ pub struct Settings {
     pub uncommitted_max_bytes: u64,
     /// At so many bytes committed that the own disk does not have yet, a leader hands over.
     pub unstored_max_bytes: u64,
+    /// So many bytes that are not on the own disk yet may be proposed: there is room put aside for
+    /// them.
+    pub promised_max_bytes: u64,
     /// `controller.quorum.request.timeout.ms`.
     pub request_timeout: Span,
     /// `controller.quorum.retry.backoff.ms`.
@@ -113,6 +118,7 @@ pub struct Replica<M: Machine> {
     pub(crate) forwarder: Forwarder<M::Query>,
     pub(crate) applied: Applied,
     pub(crate) making: Making,
+    pub(crate) room: Room,
     /// A download that is whole and checked, until the log rests on it.
     downloaded: Option<quorate_log::Snapshot>,
     /// When retention looks again.
@@ -174,6 +180,7 @@ impl<M: Machine> Replica<M> {
             epoch: view.epoch,
             applied: Applied::new(),
             making: Making::new(settings.snapshot_bytes, settings.snapshot_interval, now),
+            room: Room::default(),
             downloaded: None,
             retain_at: now,
             unread: Vec::new(),
@@ -247,7 +254,10 @@ impl<M: Machine> Replica<M> {
     pub fn on_closed(&mut self, now: Time, conn: ConnId) {
         self.now = now;
         match self.links.owns(conn) {
-            true => self.links.closed(conn, &mut self.news, &mut self.out),
+            true => {
+                self.room.let_go(now);
+                self.links.closed(conn, &mut self.news, &mut self.out);
+            }
             false => self.inbound.forget(conn),
         }
     }
@@ -358,8 +368,8 @@ impl<M: Machine> Replica<M> {
             false => self.swept + SWEEP,
         };
         let machine = match self.leading.serving {
-            Some(_) => self.machine.deadline(),
-            None => Time::NEVER,
+            Some(_) if !self.room.is_full() => self.machine.deadline(),
+            Some(_) | None => Time::NEVER,
         };
         let soon =
             match self.applied.has_work(&self.log) || !self.inputs.is_empty() || self.has_batch() {
@@ -380,6 +390,7 @@ impl<M: Machine> Replica<M> {
             soon,
             forward,
             self.snapshot_at(),
+            self.room.deadline(),
         ]
         .into_iter()
         .min()
@@ -394,6 +405,7 @@ impl<M: Machine> Replica<M> {
         self.wall_ms = wall_ms;
         self.links.expire(now, &mut self.news, &mut self.out);
         self.digest_news();
+        self.release_held_back();
         while let Some(input) = self.inputs.pop_front() {
             self.step(input);
             self.digest_news();

@@ -95,6 +95,11 @@ impl Making {
         }
     }
 
+    /// There is room again: a snapshot that could not be made need not wait any longer.
+    pub fn try_again(&mut self, now: Time) {
+        self.retry_at = self.retry_at.min(now);
+    }
+
     /// The lane could not. Returns whether this is worth a line: only the first of a row is.
     pub fn failed(&mut self, now: Time, id: OffsetEpoch) -> bool {
         if self.writing != Some(id) {

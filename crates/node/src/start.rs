@@ -8,7 +8,10 @@ use crate::config::{Cleanup, Config};
 use crate::replica::{Replica, Settings};
 use crate::translate::Names;
 use quorate_base::{ReplicaKey, Span, Time, Uuid};
-use quorate_log::{Disk, Election, Log, Meta, Options, Recovery, Retention, Store, recover};
+use quorate_log::{
+    Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, part_for_votes,
+    recover,
+};
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
 use std::fmt;
@@ -34,6 +37,15 @@ pub enum StartError {
         expected: Uuid,
         /// What `partition.metadata` says.
         found: Uuid,
+    },
+    /// The disk is full, and nothing or next to nothing is put aside.
+    NoRoom {
+        /// Where the room is to be put aside.
+        directory: PathBuf,
+        /// How much, in bytes.
+        wanted: u64,
+        /// How much is.
+        held: u64,
     },
     /// The configuration and the recovered state do not fit together.
     Quorum(OpenError),
@@ -62,6 +74,11 @@ impl fmt::Display for StartError {
             StartError::Topic { directory, expected, found } => write!(
                 f,
                 "{} holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
+                directory.display(),
+            ),
+            StartError::NoRoom { directory, wanted, held } => write!(
+                f,
+                "the disk of {} has no room to put {wanted} bytes aside ({held} are), and without them this node could not even vote: make room, or set quorate.reserve.bytes to less; with 0 the node runs until the disk is full, and then stops",
                 directory.display(),
             ),
             StartError::Quorum(error) => error.fmt(f),
@@ -100,7 +117,10 @@ pub struct Started<M: Machine, D: Disk> {
     /// The replica.
     pub replica: Replica<M>,
     /// Its files.
-    pub store: Store<D>,
+    pub store: Store<Reserved<D>>,
+    /// The disk that they lie on, with the room put aside on it: who runs `store` tells the replica
+    /// when it becomes full or has room again, and refills it.
+    pub disk: Reserved<D>,
     /// What recovery had to mend, one log line each.
     pub notes: Vec<quorate_log::Note>,
 }
@@ -124,6 +144,11 @@ pub fn start<M: Machine, D: Disk>(
         let directory = directory.clone();
         return Err(StartError::Topic { directory, expected: config.topic_id, found });
     }
+    let mut disk = Reserved::open(disk, &options.partition, config.reserve_bytes).map_err(files)?;
+    let (wanted, held) = (config.reserve_bytes, disk.held_bytes());
+    if held < part_for_votes(wanted) {
+        return Err(StartError::NoRoom { directory: directory.clone(), wanted, held });
+    }
     let recovery = recover(&mut disk, &options).map_err(files)?;
     // It is written before the first record is. Without it a vote may be given a second time.
     if recovery.election.is_none() && recovery.end > recovery.start {
@@ -146,7 +171,7 @@ pub fn start<M: Machine, D: Disk>(
         );
     }
     let quorum = open_quorum(config, &meta, own, &recovery, seed, now)?;
-    let store = Store::open(disk, &options, &recovery).map_err(files)?;
+    let store = Store::open(disk.clone(), &options, &recovery).map_err(files)?;
     let log = Log::open(options, &recovery);
     let settings = Settings {
         names: Names {
@@ -159,7 +184,8 @@ pub fn start<M: Machine, D: Disk>(
         directory: meta.directory.unwrap_or_default(),
         bootstrap: config.bootstrap.clone(),
         uncommitted_max_bytes: config.uncommitted_max_bytes,
-        unstored_max_bytes: config.unstored_max_bytes,
+        unstored_max_bytes: config.unstored_max_bytes.min(config.promised_max_bytes()),
+        promised_max_bytes: config.promised_max_bytes(),
         request_timeout: config.request_timeout,
         retry_backoff: config.retry_backoff,
         fetch_timeout: config.fetch_timeout,
@@ -170,8 +196,17 @@ pub fn start<M: Machine, D: Disk>(
         #[cfg(mutants)]
         mutant: config.mutant,
     };
-    let replica = Replica::new(settings, config.id, quorum, log, machine, now);
-    Ok(Started { replica, store, notes: recovery.notes })
+    let mut replica = Replica::new(settings, config.id, quorum, log, machine, now);
+    if disk.is_full() {
+        let held = disk.held_bytes();
+        warn!(
+            wanted,
+            held,
+            "there is no room to put aside as much as quorate.reserve.bytes says: the node starts as one              whose disk is full"
+        );
+        replica.on_room(now, true);
+    }
+    Ok(Started { replica, store, disk, notes: recovery.notes })
 }
 
 fn open_quorum(

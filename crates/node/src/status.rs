@@ -38,6 +38,9 @@ pub struct Status {
     pub ready: bool,
     /// Why it is not ready, in words.
     pub not_ready_because: Option<String>,
+    /// What it means that the disk is full; `None` if it has room.
+    #[serde(default)]
+    pub disk_full: Option<String>,
     /// The voters of the latest set.
     pub voters: Vec<VoterStatus>,
     /// On the leader: every replica that fetches.
@@ -123,6 +126,7 @@ impl<M: Machine> Replica<M> {
             digest: format!("{:016x}", self.machine.digest()),
             ready: not_ready_because.is_none(),
             not_ready_because,
+            disk_full: self.full_disk_in_words().map(str::to_owned),
             voters: view
                 .voters
                 .iter()
@@ -152,6 +156,9 @@ impl<M: Machine> Replica<M> {
         let silence = self.now.since(self.heard_at);
         if view.role != RoleName::Leader && silence > self.settings.fetch_timeout {
             return Some(format!("the leader has not answered for {} ms", silence.as_ms()));
+        }
+        if self.lacks_for_want_of_room() {
+            return Some("the disk is full, and the leader has committed what this node cannot store: reads fail here; make room".into());
         }
         match (view.high_watermark, self.applied.ready_at) {
             (None, _) | (_, None) => Some(

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 use quorate_base::{Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
-use quorate_log::{Disk, MemoryDisk, Meta, Store, format};
+use quorate_log::{Disk, MemoryDisk, Meta, Reserved, Store, format};
 use quorate_machine::kv::{Condition, Query, Reply, Write};
 use quorate_machine::{Answer, Kv, Machine, Request, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
@@ -38,7 +38,7 @@ fn disk() -> MemoryDisk {
 /// A node that is its own quorum.
 struct Solo {
     replica: Replica<Kvs>,
-    store: Store<MemoryDisk>,
+    store: Store<Reserved<MemoryDisk>>,
     lane: Lane<Kvs, MemoryDisk>,
     disk: MemoryDisk,
     now: Time,

@@ -93,8 +93,20 @@ async fn ask<M: Machine>(
             Err(Error::OutcomeUnknown) => last = Error::OutcomeUnknown,
             Err(Error::NoLeader) => {}
             // That nothing was done is true of this attempt alone.
-            Err(Error::Overloaded | Error::TooLarge { .. } | Error::Stopped) if unknown => break,
-            Err(error @ (Error::Overloaded | Error::TooLarge { .. } | Error::Stopped)) => {
+            Err(
+                Error::Overloaded
+                | Error::TooLarge { .. }
+                | Error::OutOfRoom
+                | Error::LeftBehind
+                | Error::Stopped,
+            ) if unknown => break,
+            Err(
+                error @ (Error::Overloaded
+                | Error::TooLarge { .. }
+                | Error::OutOfRoom
+                | Error::LeftBehind
+                | Error::Stopped),
+            ) => {
                 return Err(SessionError::Unanswered(error));
             }
         }

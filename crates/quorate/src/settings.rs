@@ -184,6 +184,7 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         request_max_bytes: values.number32(&table::REQUEST_MAX_BYTES),
         uncommitted_max_bytes: values.number(&table::UNCOMMITTED_MAX_BYTES),
         tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),
+        reserve_bytes: reserve(values),
         listener,
         ..Config::new(Some(id), directory, voters, bind)
     }
@@ -191,6 +192,16 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
 
 fn span(values: &mut Values, setting: &Setting) -> Span {
     Span::ms(values.number(setting))
+}
+
+/// Less than a few batches would not do what it is for.
+fn reserve(values: &mut Values) -> u64 {
+    const LEAST: u64 = 8 << 20;
+    let bytes = values.number(&table::RESERVE_BYTES);
+    if (1..LEAST).contains(&bytes) {
+        values.wrong(&table::RESERVE_BYTES, format!("must be 0, or {LEAST} or more"));
+    }
+    bytes
 }
 
 fn cleanup(values: &mut Values) -> Cleanup {

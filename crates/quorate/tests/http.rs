@@ -407,6 +407,8 @@ fn a_node_that_cannot_serve_says_why() {
     check(&server, ("GET", "/livez", "", ""), 200, "alive\n");
     for (error, status, word) in [
         (Error::NoLeader, 503, "no_leader"),
+        (Error::OutOfRoom, 507, "storage_full"),
+        (Error::LeftBehind, 507, "storage_full_here"),
         (Error::Stopped, 503, "stopping"),
         (Error::OutcomeUnknown, 504, "outcome_unknown"),
         (Error::Overloaded, 429, "overloaded"),

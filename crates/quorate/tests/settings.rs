@@ -67,6 +67,7 @@ fn a_minimal_file_has_kafkas_defaults() {
     assert_eq!(config.request_max_bytes, expect.request_max_bytes);
     assert_eq!(config.uncommitted_max_bytes, expect.uncommitted_max_bytes);
     assert_eq!(config.tail_max_bytes, expect.tail_max_bytes);
+    assert_eq!(config.reserve_bytes, expect.reserve_bytes);
 }
 
 #[test]
@@ -84,7 +85,8 @@ fn every_setting_reaches_the_node() {
          socket.request.max.bytes=18\n\
          quorate.http.listen=127.0.0.1:0\nquorate.uncommitted.max.bytes=1048576\n\
          quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n\
-         quorate.topic=__raft_performance_test\nquorate.topic.id=AAAAAAAAAAAAAAAAAAAAAg\n"
+         quorate.topic=__raft_performance_test\nquorate.topic.id=AAAAAAAAAAAAAAAAAAAAAg\n\
+         quorate.reserve.bytes=8388610\n"
     );
     let config = read(&text, &["node.id=3"]).expect("good").config;
     assert_eq!(config.id, Some(ReplicaId(3)), "an override wins");
@@ -106,6 +108,7 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.http.map(|at| at.host).as_deref(), Some("127.0.0.1"));
     assert_eq!(config.uncommitted_max_bytes, 1_048_576);
     assert_eq!(config.tail_max_bytes, 1_048_577);
+    assert_eq!(config.reserve_bytes, 8_388_610);
     assert_eq!(config.bootstrap.len(), 2);
     assert_eq!(config.topic, "__raft_performance_test");
     assert_eq!(config.topic_id, Uuid(2u128.to_be_bytes()));
@@ -119,6 +122,21 @@ fn a_limit_can_be_none_and_nothing_else_below_zero() {
     let line = "quorate.cleanup.policy=delete,compact";
     let words = "must be one of delete, compact";
     check_problems(&format!("{line}\n"), &format!("line 6: {line}: {words}\n"));
+}
+
+#[test]
+fn a_reserve_is_none_or_large_enough() {
+    for bytes in [1, (8 << 20) - 1] {
+        let line = format!("quorate.reserve.bytes={bytes}");
+        check_problems(
+            &format!("{line}\n"),
+            &format!("line 6: {line}: must be 0, or 8388608 or more\n"),
+        );
+    }
+    for bytes in [0, 8 << 20] {
+        let text = format!("{GOOD}quorate.reserve.bytes={bytes}\n");
+        assert_eq!(read(&text, &[]).expect("good").config.reserve_bytes, bytes);
+    }
 }
 
 #[test]

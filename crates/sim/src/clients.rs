@@ -411,9 +411,13 @@ impl Clients for StoreClients {
                 }
             }
             Err(Error::OutcomeUnknown) => self.lost(now, number, marks),
-            Err(Error::NoLeader | Error::Overloaded | Error::Stopped) => {
-                self.again(now, number, false, marks)
-            }
+            Err(
+                Error::NoLeader
+                | Error::Overloaded
+                | Error::OutOfRoom
+                | Error::LeftBehind
+                | Error::Stopped,
+            ) => self.again(now, number, false, marks),
             Ok(Answer::Opened(_) | Answer::Done(_) | Answer::Refused(_) | Answer::Session(_))
             | Err(Error::TooLarge { .. }) => {
                 let what = format!("{:?} was answered {answer:?}", self.waiting());

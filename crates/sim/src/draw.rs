@@ -74,6 +74,12 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         8 => Step::Resign { node },
         9 => {
             let room = [0, 100, 1_000, 5_000][rng.below(4) as usize];
+            // Disks that are filled alike are full together.
+            if rng.one_in(4) {
+                let all = (1..=nodes as u32).map(|node| (at, Step::Fill { node, room, lasts }));
+                steps.extend(all);
+                return;
+            }
             Step::Fill { node, room, lasts }
         }
         10 => {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 48] = [
+pub const ALL: [&str; 54] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -15,6 +15,12 @@ pub const ALL: [&str; 48] = [
     "a node was paused",
     "a leader resigned",
     "a disk was full and its node stopped",
+    "a disk was full and its node went on",
+    "a node started on a full disk",
+    "a disk had room again",
+    "a write was refused for want of room",
+    "a read was refused for want of room",
+    "a node with a full disk answered a read",
     "a disk failed and its node stopped",
     "a start was refused by a disk that fails",
     "a node came back with an empty disk",

@@ -7,7 +7,7 @@ use crate::clients::Broken;
 use crate::options::Options;
 use bytes::Bytes;
 use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
-use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Store, format, read_cold};
+use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Reserved, Store, format, read_cold};
 use quorate_machine::Machine;
 use quorate_node::config::{Cleanup, Config, Generation, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
@@ -57,7 +57,10 @@ impl Clock {
 /// A running process.
 pub(crate) struct Running<M: Machine> {
     pub replica: Replica<M>,
-    store: Store<MemoryDisk>,
+    store: Store<Reserved<MemoryDisk>>,
+    reserve: Reserved<MemoryDisk>,
+    /// What the replica was told of its disk.
+    pub full: bool,
     pub lane: Lane<M, MemoryDisk>,
     /// Not yet begun.
     pub queued: Vec<(WriteId, Job)>,
@@ -145,6 +148,7 @@ impl<M: Machine> Node<M> {
             tail_max_bytes: options.tail_bytes,
             uncommitted_max_bytes: options.uncommitted_bytes,
             unstored_max_bytes: options.unstored_bytes,
+            reserve_bytes: options.reserve_bytes,
             snapshot_bytes: options.snapshot_bytes,
             snapshot_interval: Span::ms(options.snapshot_ms),
             snapshot_max_bytes: options.piece_bytes as u32,
@@ -212,13 +216,15 @@ impl<M: Machine> Node<M> {
         };
         let (disk, seed) = (self.disk.clone(), self.rng.next());
         let lane = Lane::new(disk.clone(), &log_options(&self.config).partition);
-        let Started { replica, store, notes: _ } =
+        let Started { replica, store, disk: reserve, notes: _ } =
             start(&self.config, own, disk, machine, seed, clock.local(now))
                 .map_err(|error| error.to_string())?;
         self.life += 1;
         self.running = Some(Running {
             replica,
             store,
+            full: reserve.is_full(),
+            reserve,
             lane,
             queued: Vec::new(),
             working: Vec::new(),
@@ -264,6 +270,20 @@ impl<M: Machine> Node<M> {
         let written = running.store.run(&mut jobs).map_err(|error| error.to_string())?;
         self.deleted.extend(written.deleted);
         Ok(newest)
+    }
+
+    /// Its disk became full since this was asked.
+    pub fn fills(&mut self) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let full = running.reserve.is_full();
+        full && !std::mem::replace(&mut running.full, true)
+    }
+
+    /// Looks whether its disk, which was full, has room again.
+    pub fn refill(&mut self) -> Result<bool, String> {
+        let Some(running) = &mut self.running else { return Ok(false) };
+        running.full = !running.reserve.refill().map_err(|error| error.to_string())?;
+        Ok(!running.full)
     }
 
     /// The process ends in an orderly way: what it handed to its disk is done first.

@@ -5,6 +5,9 @@
 
 use quorate_base::Rng;
 
+/// A reserve that no run uses up: a node with so much lives through every full disk.
+pub(crate) const AMPLE_RESERVE: u64 = 8 << 20;
+
 macro_rules! options {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
         /// The numbers of one world.
@@ -71,6 +74,8 @@ options! {
     uncommitted_bytes,
     /// What a leader commits at most before its own disk has it.
     unstored_bytes,
+    /// `quorate.reserve.bytes`
+    reserve_bytes,
     /// `metadata.log.max.record.bytes.between.snapshots`
     snapshot_bytes,
     /// `metadata.log.max.snapshot.interval.ms`
@@ -124,6 +129,7 @@ impl Default for Options {
             tail_bytes: 1 << 20,
             uncommitted_bytes: 1 << 20,
             unstored_bytes: 1 << 20,
+            reserve_bytes: AMPLE_RESERVE,
             snapshot_bytes: 20 << 20,
             snapshot_ms: 0,
             piece_bytes: 1 << 20,
@@ -174,6 +180,7 @@ impl Options {
             retention_bytes: pick(&[0, 1_000, 20_000, 100 << 20]),
             session_ms: pick(&[1_500, 60_000, 60_000]),
             value_bytes: pick(&[4, 16, 200]),
+            reserve_bytes: pick(&[0, 20_000, AMPLE_RESERVE, AMPLE_RESERVE]),
             older: 0,
             drift: pick(&[0, 20, 200, 400]),
             away: pick(&[0, 0, 1, 3]),

@@ -256,9 +256,16 @@ impl<S: Subject> Clients for OwnClients<S> {
                 self.end(number, Some(said), Some(now))
             }
             (Err(Error::OutcomeUnknown), _) => self.lost(number, marks),
-            (Err(Error::NoLeader | Error::Overloaded | Error::Stopped), _) => {
-                self.again(number, marks)
-            }
+            (
+                Err(
+                    Error::NoLeader
+                    | Error::Overloaded
+                    | Error::OutOfRoom
+                    | Error::LeftBehind
+                    | Error::Stopped,
+                ),
+                _,
+            ) => self.again(number, marks),
             (answer @ (Ok(_) | Err(Error::TooLarge { .. })), _) => {
                 let what = format!("client {number} was answered {answer:?}");
                 return Err(Failure::new("answers_make_sense", what));

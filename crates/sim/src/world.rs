@@ -53,6 +53,8 @@ pub(crate) enum Event {
     },
     /// The disk is done with what it was at.
     Disk(Process),
+    /// A node whose disk is full looks whether there is room.
+    Refill(Process),
     /// The snapshot lane's next piece of work.
     Lane(Process),
     Read {
@@ -251,6 +253,7 @@ impl<C: Clients> World<C> {
             }
             Event::Dialed { dial, result } => self.dialed(dial, result),
             Event::Disk(process) => self.disk_done(process),
+            Event::Refill(process) => self.refill(process),
             Event::Lane(process) => self.lane(process),
             Event::Read { process, id, read } => self.read_done(process, id, &read),
             Event::Step(index) => self.step(index),

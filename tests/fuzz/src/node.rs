@@ -9,7 +9,7 @@ use crate::damage::{damage, noise};
 use crate::log::batch;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Rng, Span, Time, Uuid};
-use quorate_log::{ControlType, MemoryDisk, Meta, Store, control_batch, format};
+use quorate_log::{ControlType, MemoryDisk, Meta, Reserved, Store, control_batch, format};
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
@@ -352,7 +352,7 @@ struct Open {
 
 struct World {
     replica: Replica<Machine>,
-    store: Store<MemoryDisk>,
+    store: Store<Reserved<MemoryDisk>>,
     disk: MemoryDisk,
     lane: Lane<Machine, MemoryDisk>,
     now: Time,
@@ -388,7 +388,7 @@ impl World {
         let own = Endpoint { listener: config.listener.clone(), host: "self".into(), port: 9093 };
         let (disk, now) = (formatted(&config), Time(1));
         let machine = Sessioned::new(Kv::new());
-        let Started { replica, store, notes } =
+        let Started { replica, store, notes, .. } =
             start(&config, own, disk.clone(), machine, 1, now).expect("just formatted");
         assert_eq!(notes, []);
         let (links, open) = (Vec::new(), Vec::new());

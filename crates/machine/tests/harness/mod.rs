@@ -107,6 +107,13 @@ impl<M: Machine> Quorum<M> {
         self.now = until;
     }
 
+    /// Lets time pass in which the leader takes nothing and fires no timer, as with a full disk.
+    pub fn take_nothing(&mut self, span: Span) {
+        self.now += span;
+        let (machine, _) = &mut self.replicas[self.leader];
+        machine.grant(self.now);
+    }
+
     /// Commits the oldest batches that are not; the leader applies them at once, others by
     /// `settle`.
     pub fn commit(&mut self, batches: usize) {

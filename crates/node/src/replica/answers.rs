@@ -97,7 +97,9 @@ impl<M: Machine> Replica<M> {
                             return;
                         }
                         let (told, served) = (committed(&body), is_piece(&body));
-                        self.step(Input::Response { call, body });
+                        if let Some(body) = self.as_there_is_room(call, body) {
+                            self.step(Input::Response { call, body });
+                        }
                         self.fetched.remove(&call);
                         self.piece = None;
                         if self.leader.is_some() {

@@ -1,14 +1,19 @@
 //! The thread that writes and syncs the log: all jobs that are queued at once, then one report.
 //!
 //! Group commit is nothing more than that: while a sync runs, the next jobs gather. A failed write
-//! or sync ends the node; it is never tried again.
+//! or sync ends the node; it is never tried again. A write that finds no room is none of these: it
+//! goes on in the room that was put aside, and the loop is told that the disk is full before it is
+//! told that the write is durable.
 
 use super::inbox::{Event, Inbox};
-use quorate_log::{Disk, Job, Store};
+use quorate_log::{Disk, Job, Reserved, Store};
 use quorate_raft::WriteId;
-use std::io;
-use std::sync::mpsc;
-use std::thread;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+/// While the disk is full it is looked whether there is room, once in so long.
+const REFILL: Duration = Duration::from_secs(1);
 
 /// The way to the thread. It ends when this is dropped.
 pub(crate) struct DiskThread {
@@ -17,14 +22,20 @@ pub(crate) struct DiskThread {
 }
 
 impl DiskThread {
-    pub fn start<D>(store: Store<D>, inbox: Inbox) -> io::Result<DiskThread>
+    /// `disk` is the one on which `store` lies.
+    pub fn start<D>(
+        store: Store<Reserved<D>>,
+        disk: Reserved<D>,
+        inbox: Inbox,
+    ) -> io::Result<DiskThread>
     where
         D: Disk + 'static,
         D::File: 'static,
     {
         let (jobs, queue) = mpsc::channel();
-        let work = move || run(store, &queue, &inbox);
-        let thread = thread::Builder::new().name("quorate-disk".into()).spawn(work)?;
+        let full_since = disk.is_full().then(Instant::now);
+        let work = Work { store, disk, queue, inbox, jobs: Vec::new(), full_since };
+        let thread = thread::Builder::new().name("quorate-disk".into()).spawn(|| work.run())?;
         Ok(DiskThread { jobs, thread: Some(thread) })
     }
 
@@ -44,26 +55,68 @@ impl DiskThread {
     }
 }
 
-fn run<D: Disk>(mut store: Store<D>, queue: &mpsc::Receiver<(WriteId, Job)>, inbox: &Inbox) {
-    let mut jobs = Vec::new();
-    while let Ok((mut newest, job)) = queue.recv() {
-        jobs.push(job);
-        for (id, job) in queue.try_iter() {
+struct Work<D: Disk> {
+    store: Store<Reserved<D>>,
+    disk: Reserved<D>,
+    queue: mpsc::Receiver<(WriteId, Job)>,
+    inbox: Inbox,
+    jobs: Vec<Job>,
+    /// Since when the disk is full, or the last look at it.
+    full_since: Option<Instant>,
+}
+
+impl<D: Disk> Work<D> {
+    fn run(mut self) {
+        if let Err(error) = self.work() {
+            self.inbox.put(Event::DiskFailed(error.to_string()));
+        }
+    }
+
+    /// Returns when nobody will submit anything any more.
+    fn work(&mut self) -> Result<(), quorate_log::Error> {
+        loop {
+            // Also while jobs keep coming.
+            if self.full_since.is_some_and(|since| since.elapsed() >= REFILL) {
+                self.refill()?;
+            }
+            let next = match self.full_since {
+                None => self.queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(since) => self.queue.recv_timeout(REFILL.saturating_sub(since.elapsed())),
+            };
+            match next {
+                Ok((id, job)) => self.write(id, job)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn write(&mut self, mut newest: WriteId, job: Job) -> Result<(), quorate_log::Error> {
+        self.jobs.push(job);
+        for (id, job) in self.queue.try_iter() {
             newest = id;
-            jobs.push(job);
+            self.jobs.push(job);
         }
-        match store.run(&mut jobs) {
-            Ok(written) => {
-                if !written.deleted.is_empty() {
-                    inbox.put(Event::Deleted(written.deleted));
-                }
-                inbox.put(Event::Durable(newest));
-            }
-            Err(error) => {
-                inbox.put(Event::DiskFailed(error.to_string()));
-                return;
-            }
+        let written = self.store.run(&mut self.jobs)?;
+        if self.full_since.is_none() && self.disk.is_full() {
+            self.full_since = Some(Instant::now());
+            self.inbox.put(Event::Room { full: true });
         }
-        jobs.clear();
+        if !written.deleted.is_empty() {
+            self.inbox.put(Event::Deleted(written.deleted));
+        }
+        self.inbox.put(Event::Durable(newest));
+        Ok(())
+    }
+
+    fn refill(&mut self) -> Result<(), quorate_log::Error> {
+        self.full_since = match self.disk.refill()? {
+            false => Some(Instant::now()),
+            true => {
+                self.inbox.put(Event::Room { full: false });
+                None
+            }
+        };
+        Ok(())
     }
 }

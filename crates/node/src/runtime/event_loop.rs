@@ -268,6 +268,7 @@ impl<M: Machine + Send + 'static> Node<M> {
                 }
             }
             Event::Durable(upto) => self.replica.on_durable(now, upto),
+            Event::Room { full } => self.replica.on_room(now, full),
             Event::Deleted(paths) => {
                 let inbox = self.inbox.clone();
                 tokio::spawn(async move {
@@ -441,14 +442,14 @@ fn begin<M: Machine + Send + 'static>(
         None => (config.bind.host.clone(), address.port()),
     };
     let own = Endpoint { listener: config.listener.clone(), host: own.0, port: own.1 };
-    let Started { replica, store, notes } =
+    let Started { replica, store, disk, notes } =
         start(config, own, files.clone(), machine, seed(config), clock.now())?;
     for note in notes {
         warn!(directory = %config.directory.display(), "{note}");
     }
     let thread = |source| StartError::Thread { source };
     let lane = Lane::new(files.clone(), &log_options(config).partition);
-    let disk = DiskThread::start(store, inbox.clone()).map_err(thread)?;
+    let disk = DiskThread::start(store, disk, inbox.clone()).map_err(thread)?;
     Ok((replica, disk, LaneThread::start(lane, inbox.clone()).map_err(thread)?))
 }
 

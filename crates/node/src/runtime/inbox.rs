@@ -31,6 +31,11 @@ pub(crate) enum Event {
     Remove(Vec<String>),
     /// A read from the disk is done.
     Read(ReadId, Result<Bytes, BadRead>),
+    /// The disk became full, or has room again.
+    Room {
+        /// Which.
+        full: bool,
+    },
     /// The disk does not do what it must.
     DiskFailed(String),
 }

@@ -9,6 +9,7 @@
 //! | refused for its session's sake | UNKNOWN_PRODUCER_ID | -1 | kind and two numbers, 17 bytes |
 //! | not taken, nothing done | NOT_LEADER_OR_FOLLOWER | -1 | |
 //! | no time, nothing done | LEADER_NOT_AVAILABLE | -1 | |
+//! | no room, nothing done | KAFKA_STORAGE_ERROR | -1 | |
 //! | outcome unknown | REQUEST_TIMED_OUT | -1 | |
 
 use super::inbound::Refused;
@@ -176,6 +177,7 @@ fn result(settled: Settled) -> wire::ForwardResult {
         }
         Settled::Failed(Failure::NotLeader) => (ErrorCode::NotLeaderOrFollower, -1, Bytes::new()),
         Settled::Failed(Failure::NotInTime) => (ErrorCode::LeaderNotAvailable, -1, Bytes::new()),
+        Settled::Failed(Failure::OutOfRoom) => (ErrorCode::KafkaStorageError, -1, Bytes::new()),
         Settled::Failed(Failure::Unknown) => (ErrorCode::RequestTimedOut, -1, Bytes::new()),
     };
     wire::ForwardResult { error_code, offset, body, ..wire::ForwardResult::default() }
@@ -224,6 +226,7 @@ fn settled(result: wire::ForwardResult, asked: OperationKind) -> Option<Settled>
         }
         (ErrorCode::NotLeaderOrFollower, _) => Settled::Failed(Failure::NotLeader),
         (ErrorCode::LeaderNotAvailable, _) => Settled::Failed(Failure::NotInTime),
+        (ErrorCode::KafkaStorageError, _) => Settled::Failed(Failure::OutOfRoom),
         // Whatever a newer leader may say: nobody knows what was done.
         (_, _) => Settled::Failed(Failure::Unknown),
     })
@@ -297,7 +300,9 @@ mod tests {
         check(Settled::Answer(Answer::Refused(body)), OperationKind::Write);
         check(Settled::Answer(Answer::Opened(SessionId(Offset(9)))), OperationKind::OpenSession);
         check(Settled::Answer(Answer::Done(Bytes::new())), OperationKind::OpenSession);
-        for failure in [Failure::NotLeader, Failure::NotInTime, Failure::Unknown] {
+        for failure in
+            [Failure::NotLeader, Failure::NotInTime, Failure::OutOfRoom, Failure::Unknown]
+        {
             check(Settled::Failed(failure), OperationKind::Write);
         }
         for refusal in [

@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
-use quorate_log::{Disk, MemoryDisk, Meta, Store, format};
+use quorate_log::{Disk, MemoryDisk, Meta, Reserved, Store, format};
 use quorate_machine::kv::{Condition, Query, Reply, Write};
 use quorate_machine::{Kv, Machine, Request, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
@@ -36,7 +36,7 @@ const STRANGER: u32 = 0;
 
 pub struct Node {
     pub replica: Replica<Kvs>,
-    store: Store<MemoryDisk>,
+    store: Store<Reserved<MemoryDisk>>,
     lane: Lane<Kvs, MemoryDisk>,
 }
 

@@ -92,6 +92,8 @@ impl Answer {
     /// The node says that nothing was done, so that another one may be asked.
     fn is_undone(&self) -> bool {
         matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
+            // Its own disk is full; that of another one may not be.
+            || self.json()["error"] == "storage_full_here"
     }
 
     /// The node does not know whether anything was done.

@@ -227,6 +227,7 @@ fn node_row(asked: &Asked) -> Vec<String> {
             status.log_end.to_string(),
             status.applied.to_string(),
             match (status.ready, &status.not_ready_because) {
+                (true, _) if status.disk_full.is_some() => "yes, but its disk is full".into(),
                 (true, _) => "yes".into(),
                 (false, Some(why)) => format!("no: {why}"),
                 (false, None) => "no".into(),

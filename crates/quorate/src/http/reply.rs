@@ -89,6 +89,8 @@ impl From<Error> for Refusal {
             Error::OutcomeUnknown => (StatusCode::GATEWAY_TIMEOUT, "outcome_unknown"),
             Error::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Error::OutOfRoom => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
+            Error::LeftBehind => (StatusCode::INSUFFICIENT_STORAGE, "storage_full_here"),
             Error::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         };
         Refusal::new(status, word, error.to_string())

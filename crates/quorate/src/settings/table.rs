@@ -316,6 +316,13 @@ pub static TAIL_MAX_BYTES: Setting = setting(
     Some("16777216"),
     "How much of the log's end is kept in memory.",
 );
+/// `quorate.reserve.bytes`.
+pub static RESERVE_BYTES: Setting = setting(
+    "quorate.reserve.bytes",
+    number(0, 1 << 40),
+    Some("33554432"),
+    "How much room on the disk is put aside for when it is full, so that votes and reads go on; at least 8388608, or 0 for none: then a full disk ends the node.",
+);
 
 /// All of them, in the order in which they are explained.
 pub static ALL: [&Setting; 32] = [
@@ -351,4 +358,5 @@ pub static ALL: [&Setting; 32] = [
     &HTTP,
     &UNCOMMITTED_MAX_BYTES,
     &TAIL_MAX_BYTES,
+    &RESERVE_BYTES,
 ];

@@ -98,6 +98,7 @@ impl<C: Clients> World<C> {
             Ok(done) => done,
             Err(why) => return self.disk_failed(node, &why),
         };
+        self.notice_full(node);
         if let Some(upto) = done {
             self.trace.mix(&[self.now.0, node as u64, upto.0, 2]);
             let elections = &mut self.elections[node];
@@ -156,6 +157,7 @@ impl<C: Clients> World<C> {
             }
             return Err(Failure::new("files_reopen", format!("node {}: {why}", node + 1)));
         }
+        self.starts_full(node);
         self.last[node] = Last::default();
         let process = self.life(node);
         self.network.host(self.now, node, Host::Up(process), &mut self.queue);

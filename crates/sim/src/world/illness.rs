@@ -6,6 +6,7 @@ use super::{Event, World};
 use crate::checkers::Failure;
 use crate::clients::Clients;
 use crate::network::Process;
+use crate::options::AMPLE_RESERVE;
 use crate::plan::Broken;
 use quorate_base::{Epoch, Offset, Span, Uuid};
 use quorate_log::Operation;
@@ -20,6 +21,8 @@ const FLOOD: i32 = 1_100;
 pub(super) const START_AGAIN: Span = Span::ms(200);
 /// For how long a node is down whose disk was full.
 const FULL: Span = Span::ms(100);
+/// A node whose disk is full looks for room so often.
+const REFILL: Span = Span::ms(1_000);
 
 impl<C: Clients> World<C> {
     pub(super) fn voters(&self) -> usize {
@@ -37,6 +40,44 @@ impl<C: Clients> World<C> {
             full.swap_remove(at);
             self.nodes[node].limit_room();
         }
+    }
+
+    /// A node may have found its disk full.
+    pub(super) fn notice_full(&mut self, node: usize) {
+        if self.nodes[node].fills()
+            && let Some((running, local)) = self.running(node)
+        {
+            running.replica.on_room(local, true);
+            self.marks.hit("a disk was full and its node went on");
+            self.line(node, || "its disk is full".to_owned());
+            self.queue.push(self.now + REFILL, Event::Refill(self.life(node)));
+        }
+    }
+
+    /// A start may have found the disk full.
+    pub(super) fn starts_full(&mut self, node: usize) {
+        if self.nodes[node].running.as_ref().is_some_and(|running| running.full) {
+            self.marks.hit("a node started on a full disk");
+            self.queue.push(self.now + REFILL, Event::Refill(self.life(node)));
+        }
+    }
+
+    pub(super) fn refill(&mut self, process: Process) -> Result<(), Failure> {
+        let Some(node) = self.process(process, || Event::Refill(process)) else { return Ok(()) };
+        match self.nodes[node].refill() {
+            Err(why) => return self.disk_failed(node, &why),
+            Ok(false) => {
+                self.queue.push(self.now + REFILL, Event::Refill(process));
+                return Ok(());
+            }
+            Ok(true) => {}
+        }
+        self.marks.hit("a disk had room again");
+        self.line(node, || "its disk has room again".to_owned());
+        if let Some((running, local)) = self.running(node) {
+            running.replica.on_room(local, false);
+        }
+        self.reported(node)
     }
 
     pub(super) fn fail(&mut self, node: usize, what: Broken, lasts: Span) {
@@ -59,6 +100,10 @@ impl<C: Clients> World<C> {
             (Some(lasts), _) => {
                 self.marks.hit("a disk failed and its node stopped");
                 lasts
+            }
+            (None, true) if self.plan.options.reserve_bytes >= AMPLE_RESERVE => {
+                let what = format!("node {} has a reserve and stops: {why}", node + 1);
+                return Err(Failure::new("full_disks_are_lived_through", what));
             }
             (None, true) => {
                 self.marks.hit("a disk was full and its node stopped");

@@ -97,6 +97,9 @@ impl<C: Clients> World<C> {
             let Some(running) = &node.running else {
                 return Some(format!("node {number} is down"));
             };
+            if running.full {
+                return Some(format!("node {number} has not noticed yet that its disk has room"));
+            }
             let view = running.replica.view();
             if view.role == RoleName::Leader {
                 leader = Some((view.epoch, view.leader, view.end));

@@ -10,6 +10,7 @@ use crate::node::{Running, node_of};
 use quorate_base::{Offset, Span, Time};
 use quorate_machine::Machine;
 use quorate_node::config::Generation;
+use quorate_node::handle::Error;
 use quorate_node::{ClientId, Out};
 use quorate_raft::RoleName;
 use tracing::Level;
@@ -151,6 +152,9 @@ impl<C: Clients> World<C> {
                 }
                 Out::Answer { client, answer } => {
                     self.told(node, client);
+                    if answer == Err(Error::OutOfRoom) {
+                        self.marks.hit("a write was refused for want of room");
+                    }
                     self.line(node, || format!("answers {client:?}: {answer:?}"));
                     let op = self.clients.op_of(client);
                     let marks = &mut self.marks;
@@ -158,6 +162,14 @@ impl<C: Clients> World<C> {
                 }
                 Out::Reply { client, reply } => {
                     self.told(node, client);
+                    let full = self.nodes[node].running.as_ref().is_some_and(|node| node.full);
+                    match &reply {
+                        Ok(_) if full => self.marks.hit("a node with a full disk answered a read"),
+                        Err(Error::LeftBehind) => {
+                            self.marks.hit("a read was refused for want of room");
+                        }
+                        Ok(_) | Err(_) => {}
+                    }
                     self.line(node, || format!("replies {client:?}: {reply:?}"));
                     let op = self.clients.op_of(client);
                     let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
@@ -200,7 +212,8 @@ impl<C: Clients> World<C> {
             self.line(node, || format!("{level} {line}"));
             // Those who slept meanwhile tell a node that forgot everything of its last leadership.
             let forgot = self.nodes[node].wiped && line.contains("named as leader of epoch");
-            if level == Level::ERROR && !forgot {
+            let full = !self.nodes[node].full.is_empty() && line.contains("of this node is full");
+            if level == Level::ERROR && !forgot && !full {
                 let what = format!("node {} calls for a human: {line}", node + 1);
                 return Err(Failure::new("no_error_lines", what));
             }
