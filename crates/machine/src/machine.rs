@@ -16,8 +16,8 @@ use std::fmt;
 /// The caller's promises: batches come in log order, each once. After `lead(Some)` every batch that
 /// becomes committed came out of `propose` and `wake`, in the order given, at the offsets given;
 /// when that fails (leadership lost, or a batch was not taken) the caller says `lead(None)`, and
-/// `lead(Some)` again only once everything in the log is applied. `propose`, `wake`, `grant` and a finite
-/// `deadline` exist only between the two.
+/// `lead(Some)` again only once everything in the log is applied. `propose`, `wake`, `grant` and a
+/// finite `deadline` exist only between the two.
 ///
 /// `Send`, because a node that loads a snapshot restores a fresh machine on another thread.
 pub trait Machine: Send + 'static {

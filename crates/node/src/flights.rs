@@ -123,25 +123,10 @@ impl<M: Machine> Replica<M> {
             return;
         }
         let mut results = answer.results.into_iter();
-        let mut no_room = false;
+        let opened = opens_session.then(|| results.next()).flatten();
+        let no_room = opened == Some(Settled::Failed(Failure::OutOfRoom));
         if opens_session {
-            let result = results.next();
-            no_room = result == Some(Settled::Failed(Failure::OutOfRoom));
-            match result {
-                Some(Settled::Answer(Answer::Opened(id))) => {
-                    self.forwarder.opened(self.now, Some(id))
-                }
-                // A machine that is not wrapped in sessions does not know what it was asked.
-                Some(Settled::Answer(
-                    Answer::Session(SessionRefusal::Unsupported)
-                    | Answer::Done(_)
-                    | Answer::Refused(_),
-                )) => self.forwarder.unsupported(),
-                Some(Settled::Answer(_) | Settled::ReadAt(_) | Settled::Failed(_)) | None => {
-                    self.forwarder.opened(self.now, None);
-                    self.forwarder.rest_until = self.now + self.settings.retry_backoff;
-                }
-            }
+            self.session_answered(opened);
         }
         let mut again = Vec::new();
         for (mut write, result) in writes.into_iter().zip(&mut results) {
@@ -195,6 +180,21 @@ impl<M: Machine> Replica<M> {
                 Some(Settled::Answer(_) | Settled::Failed(_)) | None => {
                     self.clients.reads.extend(reads)
                 }
+            }
+        }
+    }
+
+    /// What the leader says of opening a session for this node.
+    fn session_answered(&mut self, result: Option<Settled>) {
+        match result {
+            Some(Settled::Answer(Answer::Opened(id))) => self.forwarder.opened(self.now, Some(id)),
+            // A machine that is not wrapped in sessions does not know what it was asked.
+            Some(Settled::Answer(
+                Answer::Session(SessionRefusal::Unsupported) | Answer::Done(_) | Answer::Refused(_),
+            )) => self.forwarder.unsupported(),
+            Some(Settled::Answer(_) | Settled::ReadAt(_) | Settled::Failed(_)) | None => {
+                self.forwarder.opened(self.now, None);
+                self.forwarder.rest_until = self.now + self.settings.retry_backoff;
             }
         }
     }

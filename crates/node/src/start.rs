@@ -144,11 +144,7 @@ pub fn start<M: Machine, D: Disk>(
         let directory = directory.clone();
         return Err(StartError::Topic { directory, expected: config.topic_id, found });
     }
-    let mut disk = Reserved::open(disk, &options.partition, config.reserve_bytes).map_err(files)?;
-    let (wanted, held) = (config.reserve_bytes, disk.held_bytes());
-    if held < part_for_votes(wanted) {
-        return Err(StartError::NoRoom { directory: directory.clone(), wanted, held });
-    }
+    let mut disk = put_aside(config, &options, disk)?;
     let recovery = recover(&mut disk, &options).map_err(files)?;
     // It is written before the first record is. Without it a vote may be given a second time.
     if recovery.election.is_none() && recovery.end > recovery.start {
@@ -198,15 +194,35 @@ pub fn start<M: Machine, D: Disk>(
     };
     let mut replica = Replica::new(settings, config.id, quorum, log, machine, now);
     if disk.is_full() {
-        let held = disk.held_bytes();
-        warn!(
-            wanted,
-            held,
-            "there is no room to put aside as much as quorate.reserve.bytes says: the node starts as one              whose disk is full"
-        );
         replica.on_room(now, true);
     }
     Ok(Started { replica, store, disk, notes: recovery.notes })
+}
+
+/// Room for when the disk is full. Without any of it a node could not vote.
+fn put_aside<D: Disk>(
+    config: &Config,
+    options: &Options,
+    disk: D,
+) -> Result<Reserved<D>, StartError> {
+    let directory = config.directory.clone();
+    let disk = match Reserved::open(disk, &options.partition, config.reserve_bytes) {
+        Ok(disk) => disk,
+        Err(error) => return Err(StartError::Log { directory, error }),
+    };
+    let (wanted, held) = (config.reserve_bytes, disk.held_bytes());
+    if held < part_for_votes(wanted) {
+        return Err(StartError::NoRoom { directory, wanted, held });
+    }
+    if disk.is_full() {
+        warn!(
+            wanted,
+            held,
+            "there is no room to put aside as much as quorate.reserve.bytes says: the node starts as one \
+             whose disk is full"
+        );
+    }
+    Ok(disk)
 }
 
 fn open_quorum(

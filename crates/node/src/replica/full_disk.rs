@@ -3,8 +3,9 @@
 //!
 //! A leader refuses the writes that wait, and proposes nothing of its own. A replica that copies
 //! takes an answer as one without records; it holds it back for a while first, or a leader with
-//! news and a replica without room would ask and answer as fast as they can. Nothing is acknowledged
-//! that is not stored, and nothing here looks at a disk: the driver says when it is full.
+//! news and a replica without room would ask and answer as fast as they can. Nothing is
+//! acknowledged that is not stored, and nothing here looks at a disk: the driver says when it is
+//! full.
 
 use super::Replica;
 use crate::handle::Error;

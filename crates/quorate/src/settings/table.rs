@@ -325,7 +325,7 @@ pub static RESERVE_BYTES: Setting = setting(
 );
 
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 32] = [
+pub static ALL: [&Setting; 33] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,

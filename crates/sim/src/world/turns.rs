@@ -151,25 +151,14 @@ impl<C: Clients> World<C> {
                     self.queue.push(at, Event::Read { process, id, read });
                 }
                 Out::Answer { client, answer } => {
-                    self.told(node, client);
-                    if answer == Err(Error::OutOfRoom) {
-                        self.marks.hit("a write was refused for want of room");
-                    }
+                    self.told(node, client, answer.as_ref().err());
                     self.line(node, || format!("answers {client:?}: {answer:?}"));
                     let op = self.clients.op_of(client);
                     let marks = &mut self.marks;
                     told.push((op, self.clients.answered(self.now, client, answer, marks)?));
                 }
                 Out::Reply { client, reply } => {
-                    self.told(node, client);
-                    let full = self.nodes[node].running.as_ref().is_some_and(|node| node.full);
-                    match &reply {
-                        Ok(_) if full => self.marks.hit("a node with a full disk answered a read"),
-                        Err(Error::LeftBehind) => {
-                            self.marks.hit("a read was refused for want of room");
-                        }
-                        Ok(_) | Err(_) => {}
-                    }
+                    self.told(node, client, reply.as_ref().err());
                     self.line(node, || format!("replies {client:?}: {reply:?}"));
                     let op = self.clients.op_of(client);
                     let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
@@ -194,7 +183,14 @@ impl<C: Clients> World<C> {
         if stopped { self.stopped(node) } else { Ok(()) }
     }
 
-    fn told(&mut self, node: usize, client: ClientId) {
+    fn told(&mut self, node: usize, client: ClientId, error: Option<&Error>) {
+        match error {
+            Some(Error::OutOfRoom) => self.marks.hit("a write was refused for want of room"),
+            None if self.nodes[node].running.as_ref().is_some_and(|node| node.full) => {
+                self.marks.hit("a node with a full disk answered");
+            }
+            Some(_) | None => {}
+        }
         if let Some((running, _)) = self.running(node) {
             running.asked.remove(&client);
         }
