@@ -100,21 +100,16 @@ fn our_records_of_a_state_are_those_of_kafkas_snapshot() {
             let image = load(MetadataImage::default(), &snapshot, u64::MAX);
             let shown = |record: &MetadataRecord, version| {
                 // Kafka's features and quota entities come in the order of a hash map.
-                let record = match record.clone() {
-                    MetadataRecord::RegisterBroker(mut broker) => {
-                        broker.features.sort_by(|a, b| a.name.cmp(&b.name));
-                        broker.into()
-                    }
-                    MetadataRecord::RegisterController(mut controller) => {
-                        controller.features.sort_by(|a, b| a.name.cmp(&b.name));
-                        controller.into()
-                    }
-                    MetadataRecord::ClientQuota(mut quota) => {
-                        quota.entity.sort_by(|a, b| a.entity_type.cmp(&b.entity_type));
-                        quota.into()
-                    }
-                    other => other,
-                };
+                let mut record = record.clone();
+                if let MetadataRecord::RegisterBroker(broker) = &mut record {
+                    broker.features.sort_by(|a, b| a.name.cmp(&b.name));
+                }
+                if let MetadataRecord::RegisterController(controller) = &mut record {
+                    controller.features.sort_by(|a, b| a.name.cmp(&b.name));
+                }
+                if let MetadataRecord::ClientQuota(quota) = &mut record {
+                    quota.entity.sort_by(|a, b| a.entity_type.cmp(&b.entity_type));
+                }
                 record.json(version)
             };
             let kafkas = values(&snapshot).into_iter().map(|(_, value)| {
