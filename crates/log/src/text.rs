@@ -2,7 +2,7 @@
 //! has them.
 
 use crate::dump::{Fact, FileKind};
-use crate::{Codec, Fault, Header};
+use crate::{Codec, Fault, Header, RecordView};
 use quorate_wire::quoted;
 use std::fmt;
 use std::fmt::Write;
@@ -36,6 +36,46 @@ impl FileKind {
     }
 }
 
+impl Fact<'_> {
+    /// The line of a record with this text in place of its value; of anything else, its own line.
+    pub fn with_payload(&self, payload: &str) -> String {
+        match self {
+            Fact::Record { record, sequence, .. } => {
+                let mut line = record_head(record, *sequence);
+                if let Some(key) = record.key {
+                    line += &format!(" key: {}", bytes(key));
+                }
+                line + " payload: " + payload
+            }
+            Fact::File { .. }
+            | Fact::Batch { .. }
+            | Fact::BadRecord(_)
+            | Fact::Offset(_)
+            | Fact::Time(_)
+            | Fact::Epoch(..)
+            | Fact::Election(_)
+            | Fact::Topic(_)
+            | Fact::Meta(_)
+            | Fact::Mark { .. }
+            | Fact::Bad { .. } => self.to_string(),
+        }
+    }
+}
+
+/// What a record's line says before key and value.
+fn record_head(record: &RecordView<'_>, sequence: i32) -> String {
+    let size = |bytes: Option<&[u8]>| bytes.map_or(-1, |bytes| bytes.len() as i64);
+    let names: Vec<String> = record.headers().map(|(name, _)| bytes(name)).collect();
+    format!(
+        "| offset: {} CreateTime: {} keySize: {} valueSize: {} sequence: {sequence} headerKeys: [{}]",
+        record.offset,
+        record.timestamp_ms,
+        size(record.key),
+        size(record.value),
+        names.join(","),
+    )
+}
+
 impl fmt::Display for Fact<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -44,18 +84,7 @@ impl fmt::Display for Fact<'_> {
             }
             Fact::Batch { position, header, fault } => batch(f, *position, header, *fault),
             Fact::Record { record, sequence, control } => {
-                let size = |bytes: Option<&[u8]>| bytes.map_or(-1, |bytes| bytes.len() as i64);
-                let names: Vec<String> = record.headers().map(|(name, _)| bytes(name)).collect();
-                write!(
-                    f,
-                    "| offset: {} CreateTime: {} keySize: {} valueSize: {} sequence: {sequence} \
-                     headerKeys: [{}]",
-                    record.offset,
-                    record.timestamp_ms,
-                    size(record.key),
-                    size(record.value),
-                    names.join(","),
-                )?;
+                f.write_str(&record_head(record, *sequence))?;
                 match control {
                     Some(Ok(control)) if control.kind == "LeaderChange" => {
                         write!(f, " {}: {}", control.kind, control.fields)

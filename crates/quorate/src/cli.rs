@@ -8,6 +8,7 @@ mod dev;
 mod format;
 mod kv;
 mod log;
+mod metadata;
 mod out;
 mod quorum;
 mod run;

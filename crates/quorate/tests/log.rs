@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::path::Path;
 use support::{Scratch, run};
 
 fn formatted(scratch: &Scratch) -> (String, String) {
@@ -33,6 +34,39 @@ fn dump_tells_every_file_as_lines_or_as_json() {
         stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(facts[0]["path"], "quorate-synced");
     assert_eq!((&facts[1]["type"], &facts[1]["endOffset"]), (&"mark".into(), &0.into()));
+}
+
+/// The text of Kafka's own tool for every file that Kafka 4.3.1 wrote, line by line: all of it but
+/// `deleteHorizonMs`, which no log of metadata has.
+#[test]
+fn kafkas_metadata_records_are_dumped_as_kafkas_tool_dumps_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/tests/fixtures/kafka-4.3.1");
+    let mut dirs = vec![root];
+    let (mut files, mut lines) = (0, 0);
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+                continue;
+            }
+            let text = path.display().to_string();
+            let Some(file) = text.strip_suffix(".dump") else { continue };
+            let kafkas = std::fs::read_to_string(&path).unwrap();
+            let kafkas = kafkas.replace(" deleteHorizonMs: OptionalLong.empty", "");
+            let (code, ours, stderr) = run(&["log", "dump", file]);
+            assert_eq!((code, stderr.as_str()), (0, ""), "{file}");
+            assert_eq!(ours.lines().count(), kafkas.lines().count(), "{file}");
+            // The first line of each names the file.
+            for (ours, kafkas) in ours.lines().zip(kafkas.lines()).skip(1) {
+                assert_eq!(ours, kafkas, "{file}");
+                lines += 1;
+            }
+            files += 1;
+        }
+    }
+    assert_eq!(files, 25);
+    assert!(lines > 3_000, "{lines}");
 }
 
 #[test]

@@ -43,12 +43,21 @@ fn freeze(store: &Store, dir: &Path, end: u64) -> String {
 }
 
 fn write(records: impl Iterator<Item = OwnedRecord>, dir: &Path, end: u64) -> String {
+    write_with(records, dir, end, Store::KEEPS_OFFSETS)
+}
+
+fn write_with(
+    records: impl Iterator<Item = OwnedRecord>,
+    dir: &Path,
+    end: u64,
+    keeps_offsets: bool,
+) -> String {
     let id = OffsetEpoch::new(Offset(end), Epoch(3));
     let disk = OsDisk::new(dir);
     let mut writer = SnapshotWriter::create(disk, "", id, 1_700_000_000_123, &[]).unwrap();
     for record in records {
         let record = SnapshotRecord {
-            offset: Store::KEEPS_OFFSETS.then_some(record.offset),
+            offset: keeps_offsets.then_some(record.offset),
             timestamp_ms: 1_700_000_000_123,
             key: record.key.as_deref(),
             value: record.value.as_deref(),
@@ -230,36 +239,128 @@ fn dump_is_that_of_the_log() {
 }
 
 #[test]
-fn kafkas_snapshots_can_be_read() {
+fn a_snapshot_of_kafkas_is_shown_as_the_state_of_a_cluster() {
     let (code, stdout, stderr) = run(&["snapshot", "tree", KAFKAS]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     let facts = [
         "00000000000000000324-0000000002.checkpoint\nend offset:  324\nepoch:       2\n",
         "\ncontrol:     KRaftVersion {\"kRaftVersion\":1,\"version\":0}\n",
         "\nvoters:      4-czfJg4CDwHwVJjbT8tBdAg at 127.0.0.1:29094, 1-HOMSeQ3sRdu175j0Wb8niA at ",
-        "  (records without a key)\n",
+        "\nbrokers/\n  101  {\"brokerId\":101,",
+        "\nconfigs/\n  broker/\n    (default)/\n      log.cleaner.threads  \"2\"\n",
+        "\n  metadata.version  30\n",
+        "\nscram/\n  SCRAM-SHA-256/\n    alice  (hidden)\n",
+        "\n  orders/\n    id  \"ZjW50YLNTguXYP0abLwnhQ\"\n    partitions/\n      0  {\"partitionId\":0,",
     ];
     for fact in facts {
         assert!(stdout.contains(fact), "{fact} in {stdout}");
     }
-    assert!(!stdout.contains("(all keys)"), "{stdout}");
+    assert!(!stdout.contains("storedKey") && !stdout.contains("KEYS"), "{stdout}");
+
+    let (code, stdout, _) = run(&["snapshot", "tree", KAFKAS, "--depth", "2"]);
+    assert_eq!(code, 0);
+    let counted = "\ntopics/\n  __consumer_offsets/  (4 facts)\n  after-failover/  (2 facts)\n";
+    assert!(stdout.contains(counted), "{stdout}");
 
     let (code, stdout, _) = run(&["snapshot", "tree", KAFKAS, "--json"]);
     let facts = lines(&stdout);
     assert_eq!((code, &facts[0]["kRaftVersion"]), (0, &1.into()));
     assert_eq!(facts[0]["voters"].as_array().unwrap().len(), 3);
-    let keyless = &facts[facts.len() - 1];
-    assert_eq!((&keyless["type"], &keyless["count"]), (&"keyless".into(), &facts[0]["records"]));
+    let summary = json!({ "type": "metadata", "facts": 41, "records": 41, "leftOut": 0,
+        "inTransaction": false });
+    assert_eq!(facts[facts.len() - 1], summary);
+    let at = |path: Value| facts.iter().find(|fact| fact["path"] == path).unwrap();
+    assert_eq!(at(json!(["brokers", 101]))["value"]["rack"], "rack-1");
+    let hidden = at(json!(["scram", "SCRAM-SHA-256", "alice"]));
+    assert_eq!((&hidden["value"], &hidden["hidden"]), (&Value::Null, &true.into()));
+}
+
+#[test]
+fn two_snapshots_of_kafkas_differ_fact_by_fact() {
+    let (code, stdout, stderr) = run(&["snapshot", "diff", KAFKAS]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let told: Vec<&str> = stdout.lines().skip(2).collect();
+    assert!(told[0].starts_with("~ brokers/101  {") && told[0].contains(" -> {"), "{stdout}");
+    assert!(told[1].starts_with("- brokers/102  {"), "{stdout}");
+    assert!(
+        stdout.contains("\n+ topics/after-failover/id  \"E6wfHf9QTPiRV0rEprUFoQ\"\n"),
+        "{stdout}"
+    );
+    assert_eq!(told[told.len() - 1], "facts: 2 added, 1 removed, 14 changed, 25 the same");
 
     let (code, stdout, stderr) = run(&["snapshot", "diff", KAFKAS, "--json"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     let facts = lines(&stdout);
     assert_eq!((&facts[0]["endOffset"], &facts[1]["endOffset"]), (&240.into(), &324.into()));
+    assert_eq!(facts.len(), 2 + 17 + 1);
+    let counts = json!({ "added": 2, "removed": 1, "changed": 14, "same": 25 });
+    assert_eq!(facts[facts.len() - 1], json!({ "type": "summary", "facts": counts }));
+}
+
+/// What looks like Kafka's records and is not can still be compared as it lies there.
+#[test]
+fn records_without_keys_are_bytes_if_so_told() {
+    let arguments = ["snapshot", "tree", KAFKAS, "--decoder", "bytes"];
+    let (code, stdout, stderr) = run(&arguments);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("  (records without a key)\n"), "{stdout}");
+    assert!(!stdout.contains("(all keys)") && !stdout.contains("brokers/"), "{stdout}");
+    let (code, stdout, _) = run(&["snapshot", "diff", KAFKAS, "--decoder", "bytes", "--json"]);
+    let facts = lines(&stdout);
     let summary = &facts[facts.len() - 1]["keys"];
     let count = |what: &str| summary[what].as_u64().unwrap();
     let changes = count("added") + count("removed") + count("changed");
-    assert_eq!(changes, facts.len() as u64 - 3);
+    assert_eq!((code, changes), (0, facts.len() as u64 - 3));
     assert!(changes > 0 && count("same") > 0, "{summary}");
+}
+
+/// A snapshot of these values, without keys; its file.
+fn keyless(dir: &Path, values: &[&'static [u8]]) -> String {
+    let records = values.iter().map(|value| OwnedRecord {
+        key: None,
+        ..OwnedRecord::new(Offset(1), "".into(), (*value).into())
+    });
+    write_with(records, dir, 9, false)
+}
+
+#[test]
+fn metadata_records_that_are_not_known_or_contradict_are_told_and_left_out() {
+    let scratch = Scratch::new("snapshot-left-out");
+    let path = keyless(
+        &scratch.0,
+        &[
+            b"\x01\x0c\0\x11metadata.version\0\x1e\0",
+            b"\x01\x63\x02rest",
+            b"\x01\x09\0AAAAAAAAAAAAAAAA\0",
+            b"\x01\x04\0\x04\x02\x31\x0bpassword\nX\x02s\0",
+            b"\x01\x04\0\x04\x02\x31\x0dssl.password\x02s\0",
+        ],
+    );
+    let (code, stdout, stderr) = run(&["snapshot", "tree", &path]);
+    assert_eq!(code, 0, "{stderr}");
+    for why in [
+        "metadata record 1 is left out: no metadata record of type 99, here version 2, is known",
+        "metadata record 2 is left out: REMOVE_TOPIC_RECORD: no topic has the id QUFBQUFBQUFBQUFBQUFBQQ",
+    ] {
+        assert!(stderr.contains(why), "{stderr}");
+    }
+    let tree = "configs/
+  broker/
+    1/
+      password\\nX  \"s\"
+      ssl.password  (hidden)
+features/
+  metadata.version  30
+";
+    assert!(stdout.ends_with(tree), "{stdout}");
+    let (code, stdout, _) = run(&["snapshot", "tree", &path, "--json"]);
+    let facts = lines(&stdout);
+    assert_eq!((code, &facts[facts.len() - 1]["leftOut"]), (0, &2.into()));
+
+    let (code, stdout, _) = run(&["snapshot", "dump", &path]);
+    assert_eq!(code, 0);
+    let line = " payload: 0x01630272657374 not understood: no metadata record of type 99, here version 2, is known\n";
+    assert!(stdout.contains(line), "{stdout}");
 }
 
 #[test]

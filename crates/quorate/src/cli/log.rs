@@ -3,6 +3,7 @@
 //! Reads only: no lock, no recovery. What the files say comes from the crate `quorate-log`; here it
 //! becomes lines or JSON, one object a line.
 
+use super::metadata::Decoder;
 use super::{Failure, Outcome, failed, out};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,8 +18,11 @@ use std::path::{Path, PathBuf};
 Examples:
   quorate log dump data/__cluster_metadata-0/00000000000000000000.log
   quorate log dump data --json | jq 'select(.type == \"record\") | .key'
+  quorate log dump data --json | jq 'select(.metadata.type == \"TOPIC_RECORD\") | .metadata.data'
   quorate log verify data
 
+A log does not say what its records are. One without a key that begins like Kafka's metadata records
+is shown as such, as kafka-dump-log --cluster-metadata-decoder does; --decoder says otherwise.
 Both only read. They work beside a running node, whose newest batch may look cut short.")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,6 +36,9 @@ enum Command {
         /// A data directory, one of its partitions, or one file
         #[arg(value_name = "DIR|FILE")]
         path: PathBuf,
+        /// What the values of records are
+        #[arg(long, value_name = "DECODER", default_value = "auto")]
+        decoder: Decoder,
         /// Print facts as JSON, one object a line
         #[arg(long)]
         json: bool,
@@ -49,7 +56,7 @@ enum Command {
 /// Runs `quorate log …`.
 pub(crate) fn log(args: Args) -> Outcome {
     match args.command {
-        Command::Dump { path, json } => dump(&path, json),
+        Command::Dump { path, decoder, json } => dump(&path, decoder, json),
         Command::Verify { dir, json } => verify(&dir, json),
     }
 }
@@ -73,7 +80,7 @@ impl Lines {
 }
 
 /// Prints what a file says, or every file of a directory.
-pub(super) fn dump(path: &Path, as_json: bool) -> Outcome {
+pub(super) fn dump(path: &Path, decoder: Decoder, as_json: bool) -> Outcome {
     let (mut disk, names) = match path.is_dir() {
         true => {
             let disk = OsDisk::new(path);
@@ -94,8 +101,8 @@ pub(super) fn dump(path: &Path, as_json: bool) -> Outcome {
     let mut lines = Lines(String::new());
     for name in names {
         let shown = quorate_log::dump(&mut disk, &name, &mut |fact| match as_json {
-            true => lines.push(&fact_json(&fact).to_string()),
-            false => lines.push(&fact.to_string()),
+            true => lines.push(&fact_json(&fact, decoder).to_string()),
+            false => lines.push(&fact_text(&fact, decoder)),
         });
         lines.flush();
         shown.or_else(|error| unread(path, &error))?;
@@ -165,7 +172,30 @@ pub(super) fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
     failed(format!("cannot read {}: {why}; check the path and its permissions", path.display()))
 }
 
-fn fact_json(fact: &Fact<'_>) -> Value {
+fn fact_text(fact: &Fact<'_>, decoder: Decoder) -> String {
+    let read = match fact {
+        Fact::Record { record, control: None, .. } => decoder.read(record),
+        Fact::Record { control: Some(_), .. }
+        | Fact::File { .. }
+        | Fact::Batch { .. }
+        | Fact::BadRecord(_)
+        | Fact::Offset(_)
+        | Fact::Time(_)
+        | Fact::Epoch(..)
+        | Fact::Election(_)
+        | Fact::Topic(_)
+        | Fact::Meta(_)
+        | Fact::Mark { .. }
+        | Fact::Bad { .. } => None,
+    };
+    match read {
+        Some(Ok(text)) => fact.with_payload(&text),
+        Some(Err(why)) => format!("{fact} not understood: {why}"),
+        None => fact.to_string(),
+    }
+}
+
+fn fact_json(fact: &Fact<'_>, decoder: Decoder) -> Value {
     match fact {
         Fact::File { path, kind, bytes } => {
             json!({ "type": "file", "path": path, "kind": kind.name(), "size": bytes })
@@ -191,7 +221,7 @@ fn fact_json(fact: &Fact<'_>) -> Value {
                     object.insert("fields".into(), fields);
                 }
                 Some(Err(why)) => drop(object.insert("fault".into(), why.as_str().into())),
-                None => {}
+                None => decoder.put(record, &mut object),
             }
             Value::Object(object)
         }

@@ -5,11 +5,13 @@
 //! it as a node that loads it would, `tree.rs` and `diff.rs` say what is in it. `dump` shows
 //! damaged files too, for it is the dump of `quorate log`.
 
+mod cluster;
 mod contents;
 mod diff;
 mod tree;
 
 use super::log::{self, unread};
+use super::metadata::Decoder;
 use super::{Failure, Outcome, failed};
 use clap::{Parser, Subcommand};
 use quorate_base::OffsetEpoch;
@@ -23,11 +25,13 @@ Examples:
   quorate snapshot tree data                    what the newest snapshot is, and its keys
   quorate snapshot tree data --depth 1          its keys, counted by what lies before the first '/'
   quorate snapshot diff data                    what the newest changed against the one before
+  quorate snapshot tree kafka --depth 2         a Kafka cluster: brokers, topics, configs, counted
   quorate snapshot diff node1/data node2/data   how the newest of two nodes differ
   quorate snapshot dump data --json | jq 'select(.type == \"record\") | .key'
 
 All only read, and work beside a running node. For a directory the newest snapshot in it or below is
-taken. Kafka's snapshots can be read too; their records have no keys, so a tree of one is its facts.")]
+taken. A snapshot does not say what its records are: those without a key that begin like Kafka's
+metadata records are shown as the state of a Kafka cluster; --decoder says otherwise.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -40,11 +44,15 @@ enum Command {
         /// A snapshot, or a directory whose newest is taken
         #[arg(value_name = "FILE|DIR")]
         path: PathBuf,
+        /// What the values of records are
+        #[arg(long, value_name = "DECODER", default_value = "auto")]
+        decoder: Decoder,
         /// Print facts as JSON, one object a line
         #[arg(long)]
         json: bool,
     },
-    /// Print what a snapshot is, and its keys as a tree split at '/', with counts and bytes
+    /// Print what a snapshot is, and its keys as a tree split at '/', with counts and bytes; of
+    /// Kafka's, the cluster's state
     Tree {
         /// A snapshot, or a directory whose newest is taken
         #[arg(value_name = "FILE|DIR")]
@@ -52,11 +60,15 @@ enum Command {
         /// Show so many levels; what lies deeper is only counted
         #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u8).range(1..=64))]
         depth: Option<u8>,
+        /// What the values of records are
+        #[arg(long, value_name = "DECODER", default_value = "auto")]
+        decoder: Decoder,
         /// Print facts as JSON, one object a line
         #[arg(long)]
         json: bool,
     },
-    /// Print which keys were added, removed and changed, with their versions
+    /// Print which keys were added, removed and changed, with their versions; of Kafka's, which
+    /// facts of the cluster
     Diff {
         /// A snapshot, or a directory whose newest is taken. Alone, it is compared with the one
         /// before it in its directory
@@ -65,6 +77,9 @@ enum Command {
         /// The snapshot that it is compared with, as the newer of the two
         #[arg(value_name = "FILE|DIR")]
         with: Option<PathBuf>,
+        /// What the values of records are
+        #[arg(long, value_name = "DECODER", default_value = "auto")]
+        decoder: Decoder,
         /// Print facts as JSON, one object a line
         #[arg(long)]
         json: bool,
@@ -74,26 +89,28 @@ enum Command {
 /// Runs `quorate snapshot …`.
 pub(crate) fn snapshot(args: Args) -> Outcome {
     match args.command {
-        Command::Dump { path, json } => dump(&path, json),
-        Command::Tree { path, depth, json } => tree::tree(&Place::of(&path)?, depth, json),
-        Command::Diff { path, with: Some(with), json } => {
-            diff::diff(&Place::of(&path)?, &Place::of(&with)?, json)
+        Command::Dump { path, decoder, json } => dump(&path, decoder, json),
+        Command::Tree { path, depth, decoder, json } => {
+            tree::tree(&Place::of(&path)?, depth, decoder, json)
         }
-        Command::Diff { path, with: None, json } => {
+        Command::Diff { path, with: Some(with), decoder, json } => {
+            diff::diff(&Place::of(&path)?, &Place::of(&with)?, decoder, json)
+        }
+        Command::Diff { path, with: None, decoder, json } => {
             let newer = Place::of(&path)?;
-            diff::diff(&newer.before()?, &newer, json)
+            diff::diff(&newer.before()?, &newer, decoder, json)
         }
     }
 }
 
-fn dump(path: &Path, json: bool) -> Outcome {
+fn dump(path: &Path, decoder: Decoder, json: bool) -> Outcome {
     let file = match path.is_dir() {
         true => Place::newest(path)?.path(),
         false => path.to_owned(),
     };
     let kind = file.file_name().and_then(|name| name.to_str()).map(FileKind::of);
     match kind {
-        Some(FileKind::Checkpoint) => log::dump(&file, json),
+        Some(FileKind::Checkpoint) => log::dump(&file, decoder, json),
         Some(_) | None => no_snapshot(&file),
     }
 }

@@ -1,12 +1,14 @@
 //! How two snapshots differ, key by key.
 //!
-//! Holds the keys of both with versions and hashes, no values. Records without a key, such as
-//! Kafka's, are compared whole. Reserved keys change all the time, with every
-//! renewal of a session: they are only counted.
+//! Holds the keys of both with versions and hashes, no values. Records without a key are compared
+//! whole; what Kafka's metadata records say together is compared in `cluster.rs`. Reserved keys
+//! change all the time, with every renewal of a session: they are only counted.
 
 use super::Place;
+use super::cluster::{self, Cluster};
 use super::contents::{self, Entry, Facts, is_reserved, shown};
 use crate::cli::log::put_bytes;
+use crate::cli::metadata::Decoder;
 use crate::cli::{Outcome, failed, out};
 use quorate_base::Offset;
 use serde_json::{Map, Value, json};
@@ -36,20 +38,23 @@ enum Change {
     Changed(Seen, Seen),
 }
 
+/// How many differ, and how many do not.
 #[derive(Default)]
-struct Count {
-    added: u64,
-    removed: u64,
-    changed: u64,
-    same: u64,
+pub(super) struct Count {
+    pub(super) added: u64,
+    pub(super) removed: u64,
+    pub(super) changed: u64,
+    pub(super) same: u64,
 }
 
 type Snapshot = BTreeMap<Name, Seen>;
 
 /// Prints what the second has that the first has not, and the other way round.
-pub(super) fn diff(older: &Place, newer: &Place, as_json: bool) -> Outcome {
-    let (older_facts, mut rest) = read(older)?;
-    let (newer_facts, now) = read(newer)?;
+pub(super) fn diff(older: &Place, newer: &Place, decoder: Decoder, as_json: bool) -> Outcome {
+    let (older_facts, mut rest, older_cluster) = read(older, decoder)?;
+    let (newer_facts, now, newer_cluster) = read(newer, decoder)?;
+    let is_cluster = older_cluster.any() || newer_cluster.any();
+    let has_keys = !is_cluster || !rest.is_empty() || !now.is_empty();
     let mut changes: BTreeMap<Name, Change> = BTreeMap::new();
     let (mut keys, mut reserved) = (Count::default(), Count::default());
     for (name, seen) in now {
@@ -78,14 +83,46 @@ pub(super) fn diff(older: &Place, newer: &Place, as_json: bool) -> Outcome {
             }
         }
     }
-    show(&[older_facts, newer_facts], &changes, [&keys, &reserved], as_json);
+    older_cluster.tell_faults(older_facts.path());
+    newer_cluster.tell_faults(newer_facts.path());
+    begin(&[older_facts, newer_facts], as_json);
+    let facts = is_cluster.then(|| {
+        let (older, newer) = (older_cluster.image(), newer_cluster.image());
+        cluster::diff(older, newer, as_json)
+    });
+    show(&changes, as_json);
+    if as_json {
+        let mut summary = json!({ "type": "summary" });
+        if has_keys {
+            summary["keys"] = keys.json();
+            summary["reserved"] = reserved.json();
+        }
+        if let Some(facts) = facts {
+            summary["facts"] = facts.json();
+        }
+        out::json(&summary);
+        return Ok(());
+    }
+    if let Some(facts) = facts {
+        out::line(&format!("facts: {facts}"));
+    }
+    if has_keys {
+        out::line(&format!("keys: {keys}"));
+    }
+    if reserved.any() {
+        out::line(&format!("reserved keys: {reserved}"));
+    }
     Ok(())
 }
 
-fn read(place: &Place) -> Outcome<(Facts, Snapshot)> {
+fn read(place: &Place, decoder: Decoder) -> Outcome<(Facts, Snapshot, Cluster)> {
     let mut all = Snapshot::new();
+    let mut cluster = Cluster::new(decoder);
     let mut twice = None;
     let facts = contents::read(place, &mut |entry| {
+        if cluster.take(entry) {
+            return;
+        }
         let name = Name::of(entry);
         let mut hasher = DefaultHasher::new();
         entry.value.hash(&mut hasher);
@@ -97,7 +134,7 @@ fn read(place: &Place) -> Outcome<(Facts, Snapshot)> {
         }
     })?;
     match twice {
-        None => Ok((facts, all)),
+        None => Ok((facts, all, cluster)),
         Some(name) => failed(format!(
             "{} has the key {} twice, so it is no state and no node loads it. Keep the file; quorate snapshot dump shows both records",
             place.path().display(),
@@ -106,30 +143,20 @@ fn read(place: &Place) -> Outcome<(Facts, Snapshot)> {
     }
 }
 
-fn show(
-    facts: &[Facts; 2],
-    changes: &BTreeMap<Name, Change>,
-    [keys, reserved]: [&Count; 2],
-    as_json: bool,
-) {
-    if as_json {
-        facts.iter().for_each(|facts| out::json(&facts.json()));
-        changes.iter().for_each(|(name, change)| out::json(&object(name, change)));
-        let count = |count: &Count| {
-            json!({
-                "added": count.added, "removed": count.removed, "changed": count.changed,
-                "same": count.same,
-            })
-        };
-        let (keys, reserved) = (count(keys), count(reserved));
-        return out::json(&json!({ "type": "summary", "keys": keys, "reserved": reserved }));
-    }
+fn begin(facts: &[Facts; 2], as_json: bool) {
     let [older, newer] = facts;
-    out::line(&format!("--- {}\n+++ {}", older.path(), newer.path()));
-    changes.iter().for_each(|(name, change)| out::line(&line(name, change)));
-    out::line(&format!("keys: {keys}"));
-    if reserved.any() {
-        out::line(&format!("reserved keys: {reserved}"));
+    match as_json {
+        true => facts.iter().for_each(|facts| out::json(&facts.json())),
+        false => out::line(&format!("--- {}\n+++ {}", older.path(), newer.path())),
+    }
+}
+
+fn show(changes: &BTreeMap<Name, Change>, as_json: bool) {
+    for (name, change) in changes {
+        match as_json {
+            true => out::json(&object(name, change)),
+            false => out::line(&line(name, change)),
+        }
     }
 }
 
@@ -166,6 +193,11 @@ impl Count {
             Change::Removed(_) => self.removed += 1,
             Change::Changed(..) => self.changed += 1,
         }
+    }
+
+    fn json(&self) -> Value {
+        let Count { added, removed, changed, same } = self;
+        json!({ "added": added, "removed": removed, "changed": changed, "same": same })
     }
 
     fn any(&self) -> bool {

@@ -4,8 +4,10 @@
 //! first: a name comes right before what begins with it. Holds the names that are shown, no values.
 
 use super::Place;
+use super::cluster::Cluster;
 use super::contents::{self, Entry, is_reserved, shown};
 use crate::cli::log::put_bytes;
+use crate::cli::metadata::Decoder;
 use crate::cli::{Outcome, out};
 use quorate_base::Offset;
 use serde_json::{Map, Value, json};
@@ -68,43 +70,70 @@ impl Tree {
 }
 
 /// Prints the tree of one snapshot.
-pub(super) fn tree(place: &Place, depth: Option<u8>, as_json: bool) -> Outcome {
+pub(super) fn tree(place: &Place, depth: Option<u8>, decoder: Decoder, as_json: bool) -> Outcome {
     let depth = depth.map_or(MOST_LEVELS, usize::from);
-    let mut tree = Tree::default();
-    let facts = contents::read(place, &mut |entry| tree.add(entry, depth))?;
-    if as_json {
-        out::json(&facts.json());
-        tree.names.iter().for_each(|(name, count)| out::json(&object(name, count)));
-        for (kind, count) in
-            [("keys", &tree.all), ("reserved", &tree.reserved), ("keyless", &tree.keyless)]
-        {
-            out::json(&json!({ "type": kind, "count": count.keys, "bytes": count.bytes }));
+    let (mut tree, mut cluster) = (Tree::default(), Cluster::new(decoder));
+    let facts = contents::read(place, &mut |entry| {
+        if !cluster.take(entry) {
+            tree.add(entry, depth);
         }
-        return Ok(());
+    })?;
+    cluster.tell_faults(facts.path());
+    match as_json {
+        true => out::json(&facts.json()),
+        false => out::line(&facts.text()),
     }
-    out::line(&facts.text());
-    let mut rows: Vec<Vec<String>> =
-        tree.names.iter().map(|(name, count)| row(name, count)).collect();
-    let extra = [
-        ("(all keys)", &tree.all),
-        ("(reserved: sessions and the like)", &tree.reserved),
-        ("(records without a key)", &tree.keyless),
-    ];
-    for (name, count) in extra {
-        if count.keys > 0 {
-            rows.push(vec![
-                count.keys.to_string(),
-                count.bytes.to_string(),
-                "".into(),
-                name.into(),
-            ]);
+    if cluster.any() {
+        if !as_json {
+            out::line("");
+        }
+        cluster.tree(depth, as_json);
+        if tree.is_empty() {
+            return Ok(());
         }
     }
-    if !rows.is_empty() {
-        out::line("");
-        out::line(&out::table(&["KEYS", "BYTES", "VERSION", "KEY"], &rows));
-    }
+    tree.show(as_json);
     Ok(())
+}
+
+impl Tree {
+    fn is_empty(&self) -> bool {
+        [&self.all, &self.reserved, &self.keyless].iter().all(|count| count.keys == 0)
+    }
+
+    fn show(&self, as_json: bool) {
+        let tree = self;
+        if as_json {
+            tree.names.iter().for_each(|(name, count)| out::json(&object(name, count)));
+            for (kind, count) in
+                [("keys", &tree.all), ("reserved", &tree.reserved), ("keyless", &tree.keyless)]
+            {
+                out::json(&json!({ "type": kind, "count": count.keys, "bytes": count.bytes }));
+            }
+            return;
+        }
+        let mut rows: Vec<Vec<String>> =
+            tree.names.iter().map(|(name, count)| row(name, count)).collect();
+        let extra = [
+            ("(all keys)", &tree.all),
+            ("(reserved: sessions and the like)", &tree.reserved),
+            ("(records without a key)", &tree.keyless),
+        ];
+        for (name, count) in extra {
+            if count.keys > 0 {
+                rows.push(vec![
+                    count.keys.to_string(),
+                    count.bytes.to_string(),
+                    "".into(),
+                    name.into(),
+                ]);
+            }
+        }
+        if !rows.is_empty() {
+            out::line("");
+            out::line(&out::table(&["KEYS", "BYTES", "VERSION", "KEY"], &rows));
+        }
+    }
 }
 
 fn row(name: &[u8], count: &Count) -> Vec<String> {
