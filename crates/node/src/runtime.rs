@@ -11,5 +11,6 @@ mod event_loop;
 mod inbox;
 mod lane_thread;
 mod net;
+mod probe;
 
 pub use event_loop::{Fatal, Node};

@@ -1,9 +1,9 @@
 //! `cargo xtask interop [NAME…]`: Kafka's own programs judge what we write and say, and a checker
 //! of others the histories of the kill loop.
 //!
-//! Needs Java and Maven, and Go, besides Rust, so `cargo test` does not run it; CI does. A piece
-//! that is missing fails the run and is named: nothing here is ever skipped. What a failing
-//! scenario left is kept.
+//! Needs Java and Maven, Go, and root to mount a file system, besides Rust, so `cargo test` does
+//! not run it; CI does. A piece that is missing fails the run and is named: nothing here is ever
+//! skipped. What a failing scenario left is kept.
 
 mod histories;
 mod java;
@@ -15,7 +15,7 @@ mod values;
 use java::{Kafka, NEWEST, OLDEST};
 use porcupine::Porcupine;
 use quorate_processes::{Profile, binary};
-use scenario::{Failure, Run, Scenario, Stage};
+use scenario::{Failure, Run, Scenario, Stage, need};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -76,6 +76,9 @@ fn prepare(picked: &[&Scenario]) -> Result<Prepared, Failure> {
         true => Some((Kafka::fetch(NEWEST, &target)?, Kafka::fetch(OLDEST, &target)?)),
         false => None,
     };
+    if needs(|run| matches!(run, Run::Disks(_))) {
+        need("mount", "--version", "util-linux")?;
+    }
     let binary = binary(Profile::Dev)?;
     let stage = kafka.map(|(kafka, older)| Stage { kafka, older, binary: binary.clone() });
     Ok(Prepared { stage, porcupine, binary, runs: target.join("runs") })
@@ -85,6 +88,7 @@ impl Prepared {
     fn run(&self, scenario: &Scenario, directory: &Path) -> Result<(), Failure> {
         match (scenario.run, &self.stage, &self.porcupine) {
             (Run::Kafka(run), Some(stage), _) => run(stage, directory),
+            (Run::Disks(run), _, _) => run(&self.binary, directory),
             (Run::Porcupine(run), _, Some(checker)) => run(checker, &self.binary, directory),
             (Run::Kafka(_), None, _) | (Run::Porcupine(_), _, None) => {
                 Err(Failure("what it needs was not prepared".into()))

@@ -21,6 +21,8 @@ pub struct Scenario {
 pub enum Run {
     /// Kafka's programs.
     Kafka(fn(&Stage, &Path) -> Result<(), Failure>),
+    /// Disks of its own, which only root can mount, and the binary `quorate`.
+    Disks(fn(&Path, &Path) -> Result<(), Failure>),
     /// A checker of histories, and the binary `quorate`.
     Porcupine(fn(&Porcupine, &Path, &Path) -> Result<(), Failure>),
 }

@@ -4,11 +4,12 @@ mod checker;
 mod directories;
 mod downloads;
 mod dump;
+mod full_disk;
 mod nodes;
 mod quorum_tool;
 mod snapshots;
 
-use crate::scenario::Run::{Kafka, Porcupine};
+use crate::scenario::Run::{Disks, Kafka, Porcupine};
 use crate::scenario::Scenario;
 
 pub const ALL: &[Scenario] = &[
@@ -36,5 +37,6 @@ pub const ALL: &[Scenario] = &[
         name: "an_independent_checker_accepts_the_kill_loop",
         run: Porcupine(checker::accepts_the_kill_loop),
     },
+    Scenario { name: "nodes_live_through_full_disks", run: Disks(full_disk::lives_through) },
     Scenario { name: "two_checkers_agree_on_random_histories", run: Porcupine(checker::agrees) },
 ];

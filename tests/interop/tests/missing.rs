@@ -42,3 +42,18 @@ fn without_go_the_scenarios_of_the_checker_fail_and_say_so() {
     assert!(printed.starts_with("interop cannot run: `go` is missing: install Go"), "{printed}");
     assert!(!target.exists(), "nothing was built");
 }
+
+#[test]
+fn without_mount_the_scenario_of_the_full_disks_fails_and_says_so() {
+    let target = std::env::temp_dir().join(format!("quorate-disks-{}", std::process::id()));
+    let output = Command::new(env!("CARGO_BIN_EXE_quorate-interop"))
+        .arg("full_disks")
+        .env("PATH", "")
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.starts_with("interop cannot run: `mount` is missing: install"), "{printed}");
+    assert!(!target.exists(), "nothing was mounted");
+}

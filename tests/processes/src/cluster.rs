@@ -7,6 +7,7 @@ use crate::Error;
 use crate::http::Client;
 use quorate_node::status::Status;
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub struct Node {
     /// Where it serves HTTP.
     pub http: SocketAddr,
     directory: PathBuf,
+    data: PathBuf,
     child: Option<Child>,
 }
 
@@ -75,10 +77,6 @@ impl Node {
         let answer =
             Client::new(self.http, STATUS_PATIENCE).ask("GET", "/status", &[], b"").ok()?;
         serde_json::from_slice(&answer.body).ok()
-    }
-
-    fn data(&self) -> PathBuf {
-        self.directory.join("data")
     }
 
     fn settings_file(&self) -> PathBuf {
@@ -113,7 +111,8 @@ impl Cluster {
         for id in 1..=size {
             let directory = root.join(format!("node-{id}"));
             make_directory(&directory)?;
-            nodes.push(Node { id, raft: address()?, http: address()?, directory, child: None });
+            let (raft, http, data) = (address()?, address()?, directory.join("data"));
+            nodes.push(Node { id, raft, http, directory, data, child: None });
         }
         let (binary, root) = (binary.to_owned(), root.to_owned());
         let mut cluster = Cluster { binary, root, id: String::new(), nodes };
@@ -132,7 +131,7 @@ impl Cluster {
             "node.id={}\nlog.dirs={}\nlisteners=CONTROLLER://{}\ncontroller.quorum.voters={}\n\
              quorate.http.listen={}\n{}\n",
             node.id,
-            node.data().display(),
+            node.data.display(),
             node.raft,
             voters.join(","),
             node.http,
@@ -147,11 +146,26 @@ impl Cluster {
         self.command(&["format", "--cluster-id", &self.id, "--config", &file]).map(drop)
     }
 
+    /// Formats a node anew that never ran, in another directory, such as one on a disk of its own.
+    pub fn keep_data_at(&mut self, id: u32, path: &Path) -> Result<(), Error> {
+        let node = &mut self.nodes[id as usize - 1];
+        assert!(node.child.is_none(), "node {id} runs already");
+        node.data = path.to_owned();
+        let file = node.settings_file();
+        let line = format!("metadata.log.dir={}\n", path.display());
+        let written = File::options()
+            .append(true)
+            .open(&file)
+            .and_then(|mut settings| settings.write_all(line.as_bytes()));
+        written.map_err(|source| Error::File { path: file, source })?;
+        self.format_node(&self.nodes[id as usize - 1])
+    }
+
     /// Loses the data of all nodes, none of which may run, and formats them anew.
     pub fn forget_all(&self) -> Result<(), Error> {
         for node in &self.nodes {
             assert!(node.child.is_none(), "node {} runs still", node.id);
-            let path = node.data();
+            let path = node.data.clone();
             fs::remove_dir_all(&path).map_err(|source| Error::File { path, source })?;
             self.format_node(node)?;
         }

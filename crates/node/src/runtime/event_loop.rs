@@ -5,6 +5,7 @@ use super::disk_thread::DiskThread;
 use super::inbox::{Event, Inbox};
 use super::lane_thread::LaneThread;
 use super::net::{self, Connection};
+use super::probe;
 use crate::config::Config;
 use crate::handle::{Ask, Consistency, Error, Handle};
 use crate::lane_work::Lane;
@@ -96,6 +97,7 @@ impl<M: Machine + Send + 'static> Node<M> {
         let (clock, inbox) = (Clock::start(), Inbox::default());
         let files = OsDisk::new(&config.directory);
         let (replica, disk, lane) = begin(&config, address, &files, machine, clock, &inbox)?;
+        probe::probe(&config, &mut files.clone());
         let (handle, asks) = Handle::new();
         info!(%address, directory = %config.directory.display(), "node opened");
         Ok(Node {

@@ -7,7 +7,7 @@ use crate::checkers::{Failure, Written, files_reopen};
 use crate::clients::Clients;
 use crate::network::{Host, Process};
 use quorate_base::{Offset, Span};
-use quorate_log::Job;
+use quorate_log::{Batches, Job};
 use quorate_node::{Errand, ReadId, Reading};
 use quorate_raft::{RoleName, WriteId};
 
@@ -35,6 +35,13 @@ impl<C: Clients> World<C> {
         }
         if matches!(&job, Job::Trim(trim) if trim.epochs.is_some()) {
             self.marks.hit("a log was trimmed");
+        }
+        if let Job::Append(append) = &job
+            && self.nodes[node].running.as_ref().is_some_and(|running| running.full)
+            && Batches::checked_before(append.bytes.clone()).any(|batch| !batch.control())
+        {
+            let what = format!("node {} appends records to a log on a full disk", node + 1);
+            return Err(Failure::new("full_disks_take_no_records", what));
         }
         if let Job::Append(append) = &job
             && append.rolls
