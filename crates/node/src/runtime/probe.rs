@@ -74,6 +74,7 @@ fn too_slow(slowest: Span, election_timeout: Span, fetch_timeout: Span) -> Optio
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use quorate_log::{MemoryDisk, Operation};
