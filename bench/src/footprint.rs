@@ -75,9 +75,18 @@ fn write(cluster: &Cluster) -> Option<()> {
 
 /// `VmRSS` as the system counts it.
 fn resident_mb(node: &Node) -> Result<f64, Failure> {
+    memory_mb(node, "VmRSS:")
+}
+
+/// The most that it ever was, since the node's process started.
+pub fn most_mb(node: &Node) -> Result<f64, Failure> {
+    memory_mb(node, "VmHWM:")
+}
+
+fn memory_mb(node: &Node, name: &str) -> Result<f64, Failure> {
     let pid = node.pid().ok_or("the node does not run")?;
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kb: f64 = line.and_then(|line| line.split_whitespace().next()).unwrap_or("").parse()?;
     Ok(kb / 1024.0)
 }

@@ -4,6 +4,7 @@
 //! puts the tables beside the facts without which they mean nothing. What a system speaks is the
 //! work of a [`driver::Driver`]; everything else is the same for all systems.
 
+mod catchup;
 mod driver;
 mod failover;
 mod footprint;
@@ -11,7 +12,9 @@ mod forward;
 mod http;
 mod load;
 mod machine;
+mod paced;
 mod report;
+mod retention;
 mod throughput;
 
 use clap::{Args, Parser, Subcommand};
@@ -50,7 +53,14 @@ enum Part {
     Failover(Kills),
     /// Idle memory and time to start
     Footprint,
-    /// All of it, written to bench/report/
+    /// A follower a gigabyte behind a trimmed log, and a million records through a small retention;
+    /// written to bench/report/
+    Snapshots,
+    /// One of the two
+    CatchUp,
+    /// The other one
+    Retention,
+    /// All of the first three, written to bench/report/
     All(Kills),
 }
 
@@ -72,7 +82,12 @@ pub(crate) struct Bench {
 impl Bench {
     /// Three formatted nodes that run and have a leader.
     fn cluster(&self, name: &str) -> Result<Cluster, Error> {
-        let mut cluster = Cluster::format(&self.binary, &self.root.join(name), 3, &[])?;
+        self.cluster_with(name, &[])
+    }
+
+    /// The same with these lines in their property files.
+    fn cluster_with(&self, name: &str, settings: &[&str]) -> Result<Cluster, Error> {
+        let mut cluster = Cluster::format(&self.binary, &self.root.join(name), 3, settings)?;
         cluster.start_all()?;
         cluster.wait_until_level(START_PATIENCE)?;
         Ok(cluster)
@@ -112,28 +127,33 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     std::fs::create_dir_all(&bench.root)?;
     let machine = machine::Machine::look(&bench.root)?;
     let mut report = report::Report::new(machine, cli.quick);
-    let (throughput, kills, footprint) = match &cli.part {
-        Part::Throughput => (true, None, false),
-        Part::Failover(kills) => (false, Some(kills.kills), false),
-        Part::Footprint => (false, None, true),
-        Part::All(kills) => (true, Some(kills.kills), true),
-    };
-    if footprint {
-        report.footprint = Some(footprint::measure(&bench)?);
-    }
-    if throughput {
-        report.throughput = Some(throughput::measure(&bench)?);
-    }
-    if let Some(kills) = kills {
-        report.failover = Some(failover::measure(&bench, kills)?);
+    match &cli.part {
+        Part::Throughput => report.throughput = Some(throughput::measure(&bench)?),
+        Part::Failover(kills) => report.failover = Some(failover::measure(&bench, kills.kills)?),
+        Part::Footprint => report.footprint = Some(footprint::measure(&bench)?),
+        Part::CatchUp => report.catch_up = Some(catchup::measure(&bench)?),
+        Part::Retention => report.retention = Some(retention::measure(&bench)?),
+        Part::Snapshots => {
+            report.catch_up = Some(catchup::measure(&bench)?);
+            report.retention = Some(retention::measure(&bench)?);
+        }
+        Part::All(kills) => {
+            report.footprint = Some(footprint::measure(&bench)?);
+            report.throughput = Some(throughput::measure(&bench)?);
+            report.failover = Some(failover::measure(&bench, kills.kills)?);
+        }
     }
     report.machine.load_average.push(machine::load_average());
     std::fs::remove_dir_all(&bench.root)?;
     write!(std::io::stdout(), "{report}")?;
-    if matches!(cli.part, Part::All(_)) {
-        let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("report");
-        report.write(&place)?;
-        writeln!(std::io::stdout(), "\nwritten to bench/report/first-figures.md and .json")?;
-    }
+    let name = match cli.part {
+        Part::All(_) => "first-figures",
+        Part::Snapshots => "snapshots",
+        Part::Throughput | Part::Failover(_) | Part::Footprint => return Ok(()),
+        Part::CatchUp | Part::Retention => return Ok(()),
+    };
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("report");
+    report.write(&place, name)?;
+    writeln!(std::io::stdout(), "\nwritten to bench/report/{name}.md and .json")?;
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! The tables, with the facts of the machine beside them; as text and as JSON.
 
 use crate::Failure;
+use crate::catchup::CatchUp;
 use crate::failover::Failover;
 use crate::footprint::Footprint;
 use crate::load::{KEYS, VALUE_BYTES};
 use crate::machine::Machine;
+use crate::paced::{Latency, RATE};
+use crate::retention::Retention;
 use crate::throughput::Throughput;
 use serde::Serialize;
 use std::fmt;
@@ -51,27 +54,41 @@ pub struct Report {
     pub failover: Option<Failover>,
     /// Idle nodes and starts.
     pub footprint: Option<Footprint>,
+    /// A follower that copies a snapshot.
+    pub catch_up: Option<CatchUp>,
+    /// Many records within a limit.
+    pub retention: Option<Retention>,
 }
 
 impl Report {
     /// Nothing measured so far.
     pub fn new(machine: Machine, quick: bool) -> Report {
-        Report { machine, quick, throughput: None, failover: None, footprint: None }
+        Report {
+            machine,
+            quick,
+            throughput: None,
+            failover: None,
+            footprint: None,
+            catch_up: None,
+            retention: None,
+        }
     }
 
-    /// Writes `first-figures.md` and `.json`.
-    pub fn write(&self, place: &Path) -> Result<(), Failure> {
+    /// Writes `NAME.md` and `NAME.json`.
+    pub fn write(&self, place: &Path, name: &str) -> Result<(), Failure> {
         std::fs::create_dir_all(place)?;
-        std::fs::write(place.join("first-figures.md"), self.to_string())?;
+        std::fs::write(place.join(format!("{name}.md")), self.to_string())?;
         let json = serde_json::to_string_pretty(self)?;
-        std::fs::write(place.join("first-figures.json"), json + "\n")?;
+        std::fs::write(place.join(format!("{name}.json")), json + "\n")?;
         Ok(())
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# First figures\n")?;
+        let snapshots = self.catch_up.is_some() || self.retention.is_some();
+        let title = if snapshots { "Figures of snapshots" } else { "First figures" };
+        writeln!(f, "# {title}\n")?;
         writeln!(
             f,
             "Three nodes (release build, default settings, every sync on) and the client share one \
@@ -90,6 +107,12 @@ impl fmt::Display for Report {
         }
         if let Some(failover) = &self.failover {
             self.failover(f, failover)?;
+        }
+        if let Some(catch_up) = &self.catch_up {
+            self.catch_up(f, catch_up)?;
+        }
+        if let Some(retention) = &self.retention {
+            self.retention(f, retention)?;
         }
         Ok(())
     }
@@ -184,6 +207,56 @@ impl Report {
              and level before the next kill. With so few kills p99 is the largest but {}.",
             failover.kills,
             failover.kills / 100
+        )
+    }
+}
+
+impl Report {
+    fn catch_up(&self, f: &mut fmt::Formatter<'_>, catch_up: &CatchUp) -> fmt::Result {
+        let CatchUp { snapshot_bytes, behind, copied_s, mb_per_s, level_s, commits, most_mb } =
+            catch_up;
+        writeln!(f, "\n## A follower behind a trimmed log\n\n| what | |\n|---|---:|")?;
+        writeln!(f, "| snapshot, MB | {:.0} |", *snapshot_bytes as f64 / 1e6)?;
+        writeln!(f, "| records that the follower lacked | {behind} |")?;
+        writeln!(
+            f,
+            "| process start until it is copied, checked and in place, s | {copied_s:.2} |"
+        )?;
+        writeln!(f, "| the snapshot's bytes in that time, MB/s | {mb_per_s:.0} |")?;
+        writeln!(f, "| process start until the follower serves again, s | {level_s:.2} |")?;
+        let [leader, follower] = most_mb;
+        writeln!(
+            f,
+            "| most memory of the leader, of the follower, MB | {leader:.0}, {follower:.0} |"
+        )?;
+        writeln!(f, "\n| commits | writes | p50 ms | p99 ms | p99.9 ms | longest ms |")?;
+        writeln!(f, "|---|---:|---:|---:|---:|---:|")?;
+        for Latency { when, writes, p50_ms, p99_ms, p999_ms, most_ms } in commits {
+            writeln!(
+                f,
+                "| {when} | {writes} | {p50_ms:.2} | {p99_ms:.2} | {p999_ms:.2} | {most_ms:.1} |"
+            )?;
+        }
+        writeln!(
+            f,
+            "\nValues of 1 KiB, each key once, `metadata.max.retention.bytes=0`; one of three nodes was away \
+             since the beginning. Commits are of {RATE} writes/s of {VALUE_BYTES} B at a fixed rate, each counted \
+             from when it was due."
+        )
+    }
+
+    fn retention(&self, f: &mut fmt::Formatter<'_>, retention: &Retention) -> fmt::Result {
+        let Retention { records, limit_bytes, most_bytes, looks, per_second } = retention;
+        let mb = |bytes: &u64| *bytes as f64 / 1e6;
+        writeln!(f, "\n## Many records through a small retention\n\n| what | |\n|---|---:|")?;
+        writeln!(f, "| records of {VALUE_BYTES} B | {records} |")?;
+        writeln!(f, "| `metadata.max.retention.bytes`, MB | {:.1} |", mb(limit_bytes))?;
+        writeln!(f, "| most that any node's files took, MB | {:.1} |", mb(most_bytes))?;
+        writeln!(f, "| records a second | {per_second:.0} |")?;
+        writeln!(
+            f,
+            "\nFiles as the file system counts them, half-written and removed ones included, looked at {looks} \
+             times while the records were written. More than the limit fails the run."
         )
     }
 }

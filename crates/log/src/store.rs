@@ -31,6 +31,8 @@ pub struct Written {
     pub syncs: u32,
     /// Files that are needed no more, renamed already: for [`crate::remove_deleted`], later.
     pub deleted: Vec<String>,
+    /// Bytes of those files.
+    pub deleted_bytes: u64,
 }
 
 /// The files of one partition.
@@ -218,7 +220,8 @@ impl<D: Disk> Store<D> {
         let mut away =
             Away { disk: &mut self.disk, dir: &self.dir, ending: DELETED, moved: Vec::new() };
         away.reset(&mut self.synced, &segments, Some(snapshot), &snapshots)?;
-        self.done.deleted.append(&mut away.moved);
+        let moved = away.moved;
+        self.moved(moved);
         self.done.syncs += segments.len() as u32 + 8;
         let path = self.path(snapshot.offset);
         self.file =
@@ -244,8 +247,19 @@ impl<D: Disk> Store<D> {
         for id in snapshots {
             away.snapshot(id)?;
         }
-        self.done.deleted.append(&mut away.moved);
+        let moved = away.moved;
+        self.moved(moved);
         self.sync_dir()
+    }
+
+    /// Reports files that were renamed for removal.
+    fn moved(&mut self, mut paths: Vec<String>) {
+        for path in &paths {
+            // What cannot be seen counts nothing; it is removed all the same.
+            let len = self.disk.open(path, Mode::Read).and_then(|file| self.disk.len(&file));
+            self.done.deleted_bytes += len.unwrap_or(0);
+        }
+        self.done.deleted.append(&mut paths);
     }
 
     fn remove(&mut self, name: &str) -> Result<(), Error> {

@@ -123,7 +123,7 @@ fn a_group_is_one_write_one_sync_and_one_mark() {
     }
     let sizes = (0..10).map(|n| batch(Offset(1 + 2 * n), 2, Epoch(1), 10).len() as u64);
     let bytes = sizes.sum();
-    assert_eq!(node.run(), Written { bytes, writes: 1, syncs: 1, deleted: vec![] });
+    assert_eq!(node.run(), Written { bytes, writes: 1, syncs: 1, ..Written::default() });
     let after = [Operation::Write, Operation::Sync, Operation::SyncDir].map(|op| disk.count(op));
     assert_eq!([after[0] - before[0], after[1] - before[1], after[2] - before[2]], [2, 1, 0]);
 }

@@ -1,4 +1,5 @@
-//! The snapshot lane: work on snapshot files, in order, which no commit, vote or answer waits for.
+//! The snapshot lane: work on snapshot files, in order but for removals, which come first; no
+//! commit, vote or answer waits for it.
 //!
 //! Here is what the replica asks of it and what it is told; both are plain values, so that the
 //! runtime can do the work on a thread of its own and the simulator at times of the world.

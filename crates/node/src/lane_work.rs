@@ -55,10 +55,15 @@ impl<M: Machine, D: Disk> Lane<M, D> {
 
     /// Does the next piece; returns what it completed, if anything.
     pub fn step(&mut self) -> Option<Report<M>> {
-        if let Some(writing) = self.writing.take() {
+        // What is to be removed is needed by nobody, and may be what leaves no room for the rest.
+        let remove = |errand: &Errand<M>| matches!(errand, Errand::Remove { .. });
+        let first = self.errands.iter().position(remove);
+        if first.is_none()
+            && let Some(writing) = self.writing.take()
+        {
             return self.write_on(writing);
         }
-        match self.errands.pop_front()? {
+        match self.errands.remove(first.unwrap_or(0))? {
             Errand::Store { source, id, position, bytes, last } => {
                 Some(match self.store(id, position, bytes, last) {
                     Ok(whole) => Report::Stored { source, whole },

@@ -123,6 +123,9 @@ pub struct Replica<M: Machine> {
     downloaded: Option<quorate_log::Snapshot>,
     /// When retention looks again.
     retain_at: Time,
+    /// How much was applied when it last looked.
+    retained_bytes: u64,
+    room_for_removed: Option<u64>,
     /// Snapshots that could not be read.
     unread: Vec<OffsetEpoch>,
     /// What of this node's files is damaged, once that is known.
@@ -183,6 +186,8 @@ impl<M: Machine> Replica<M> {
             room: Room::default(),
             downloaded: None,
             retain_at: now,
+            retained_bytes: 0,
+            room_for_removed: None,
             unread: Vec::new(),
             damage: None,
             quorum,

@@ -10,6 +10,7 @@ mod disk_thread;
 mod event_loop;
 mod inbox;
 mod lane_thread;
+mod leaving;
 mod net;
 mod probe;
 

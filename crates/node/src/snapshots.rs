@@ -27,6 +27,8 @@ pub(crate) struct Making {
     interval: Span,
     /// Bytes of batches applied since the newest snapshot.
     bytes: u64,
+    /// Bytes of batches applied since the start.
+    in_all: u64,
     /// When the newest one was made or loaded.
     since: Time,
     taken: Option<Taken>,
@@ -43,6 +45,7 @@ impl Making {
             bytes_between,
             interval,
             bytes: 0,
+            in_all: 0,
             since: now,
             taken: None,
             writing: None,
@@ -54,6 +57,12 @@ impl Making {
     /// The machine has applied a batch.
     pub fn applied(&mut self, bytes: u64) {
         self.bytes += bytes;
+        self.in_all += bytes;
+    }
+
+    /// Bytes of batches applied since the start.
+    pub fn bytes_in_all(&self) -> u64 {
+        self.in_all
     }
 
     /// The machine is now what a snapshot says.

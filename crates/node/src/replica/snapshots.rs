@@ -6,13 +6,18 @@ use crate::lane::{Errand, Report};
 use crate::out::Out;
 use crate::snapshots::Taken;
 use quorate_base::{OffsetEpoch, Span, Time};
-use quorate_log::Snapshot;
+use quorate_log::{Retention, Snapshot};
 use quorate_machine::Machine;
 use quorate_raft::Input;
 use tracing::{info, warn};
 
-/// How often retention looks, unless there is a new snapshot.
+/// How often retention looks, unless there is a new snapshot or much was applied.
 const RETENTION_EVERY: Span = Span::ms(60_000);
+/// After so many bytes applied it looks again: sums over all segments are not for every turn.
+const RETENTION_EVERY_BYTES: u64 = 256 << 10;
+/// Retention begins so far below its limit, or an eighth of it: the log grows on until files are
+/// gone.
+const RETENTION_AHEAD: u64 = 8 << 20;
 /// How many snapshots are kept where they only spare a start its way: one may turn out damaged.
 const SNAPSHOTS_KEPT: usize = 2;
 
@@ -69,17 +74,35 @@ impl<M: Machine> Replica<M> {
         info!(%id, bytes, "snapshot written");
     }
 
-    /// Moves the start of the log where there is more than is to be kept.
+    /// Moves the start of the log where there is more than is to be kept. What will be written
+    /// until the next time counts in, and above all the next snapshot, so that the files stay
+    /// within the limit all the time if it leaves room for anything but the newest snapshot.
     pub(super) fn retain(&mut self) {
-        if self.now < self.retain_at {
+        let read = self.making.bytes_in_all();
+        if self.now < self.retain_at && read < self.retained_bytes + RETENTION_EVERY_BYTES {
             return;
         }
-        self.retain_at = self.now + RETENTION_EVERY;
+        (self.retain_at, self.retained_bytes) = (self.now + RETENTION_EVERY, read);
         if !self.settings.trims {
             return;
         }
-        if let Some(snapshot) = self.log.overdue(self.wall_ms, &self.settings.retention) {
+        let Retention { bytes, ms } = self.settings.retention;
+        let next = self.log.snapshots().last().map_or(0, |newest| newest.bytes);
+        let below = |limit: u64| limit.saturating_sub(next + (limit / 8).min(RETENTION_AHEAD));
+        let limit = Retention { bytes: bytes.map(below), ms };
+        if let Some(snapshot) = self.log.overdue(self.wall_ms, &limit) {
             self.inputs.push_back(Input::Trim { snapshot });
+        }
+        let (segments, snapshots) = self.log.sizes();
+        self.room_for_removed = limit.bytes.map(|limit| limit.saturating_sub(segments + snapshots));
+    }
+
+    /// How many bytes the files may take that the log needs no more and that are not removed yet;
+    /// `None`: any number.
+    pub fn room_for_removed(&self) -> Option<u64> {
+        match self.room.full {
+            true => Some(0), // They are the room that it lacks.
+            false => self.room_for_removed,
         }
     }
 

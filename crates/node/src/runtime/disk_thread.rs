@@ -103,7 +103,7 @@ impl<D: Disk> Work<D> {
             self.inbox.put(Event::Room { full: true });
         }
         if !written.deleted.is_empty() {
-            self.inbox.put(Event::Deleted(written.deleted));
+            self.inbox.put(Event::Deleted(written.deleted, written.deleted_bytes));
         }
         self.inbox.put(Event::Durable(newest));
         Ok(())

@@ -4,10 +4,12 @@ use super::clock::{self, Clock};
 use super::disk_thread::DiskThread;
 use super::inbox::{Event, Inbox};
 use super::lane_thread::LaneThread;
+use super::leaving::Leaving;
 use super::net::{self, Connection};
 use super::probe;
 use crate::config::Config;
 use crate::handle::{Ask, Consistency, Error, Handle};
+use crate::lane::Errand;
 use crate::lane_work::Lane;
 use crate::once::Once;
 use crate::out::{ClientId, ConnId, Out, ReadId, Reading};
@@ -27,8 +29,6 @@ use tracing::{debug, info, warn};
 
 /// A leader that is asked to stop waits so long for a successor.
 const HANDOVER: Span = Span::ms(5_000);
-/// Trimmed files are removed so much later, as Kafka does: who reads one has time to end.
-const REMOVED_AFTER: Duration = Duration::from_secs(60);
 /// Asks taken per turn, so that callers of this process cannot starve the network.
 const ASKS_PER_TURN: usize = 4_096;
 
@@ -65,6 +65,7 @@ pub struct Node<M: Machine> {
     asks: mpsc::Receiver<Ask<M>>,
     disk: DiskThread,
     lane: LaneThread<M>,
+    leaving: Leaving,
     /// Files are damaged: the node must begin anew.
     damage: Option<String>,
     files: OsDisk,
@@ -111,6 +112,7 @@ impl<M: Machine + Send + 'static> Node<M> {
             asks,
             disk,
             lane,
+            leaving: Leaving::default(),
             damage: None,
             files,
             conns: BTreeMap::new(),
@@ -161,6 +163,10 @@ impl<M: Machine + Send + 'static> Node<M> {
             self.replica.turn(self.clock.now(), clock::wall_ms());
             self.replica.take_out(&mut out);
             self.carry_out(&mut out)?;
+            let paths = self.leaving.due(self.clock.now(), self.replica.room_for_removed());
+            if !paths.is_empty() {
+                self.lane.submit(Errand::Remove { paths });
+            }
             if self.stopped {
                 break;
             }
@@ -195,12 +201,13 @@ impl<M: Machine + Send + 'static> Node<M> {
         let (config, files) = (&self.config, &self.files);
         let begun = begin(config, self.address, files, machine, self.clock, &self.inbox);
         let (replica, disk, lane) = begun.map_err(|error| Fatal(error.to_string()))?;
-        Ok(Node { replica, disk, lane, ..self })
+        // What was to be removed is gone: the start did it.
+        Ok(Node { replica, disk, lane, leaving: Leaving::default(), ..self })
     }
 
     /// Returns when there is something to do.
     async fn sleep(&mut self, asks: &mut Vec<Ask<M>>) {
-        let deadline = self.replica.deadline();
+        let deadline = self.replica.deadline().min(self.leaving.deadline());
         if deadline <= self.clock.now() {
             return;
         }
@@ -271,14 +278,7 @@ impl<M: Machine + Send + 'static> Node<M> {
             }
             Event::Durable(upto) => self.replica.on_durable(now, upto),
             Event::Room { full } => self.replica.on_room(now, full),
-            Event::Deleted(paths) => {
-                let inbox = self.inbox.clone();
-                tokio::spawn(async move {
-                    tokio::time::sleep(REMOVED_AFTER).await;
-                    inbox.put(Event::Remove(paths));
-                });
-            }
-            Event::Remove(paths) => self.lane.submit(crate::lane::Errand::Remove { paths }),
+            Event::Deleted(paths, bytes) => self.leaving.add(now, paths, bytes),
             Event::Read(id, records) => {
                 self.reading -= 1;
                 self.read_on();

@@ -25,10 +25,8 @@ pub(crate) enum Event {
     Writable(ConnId),
     /// All disk work up to here is durable.
     Durable(WriteId),
-    /// Files that were renamed for removal.
-    Deleted(Vec<String>),
-    /// It is time to remove them.
-    Remove(Vec<String>),
+    /// Files that were renamed for removal, and their bytes.
+    Deleted(Vec<String>, u64),
     /// A read from the disk is done.
     Read(ReadId, Result<Bytes, BadRead>),
     /// The disk became full, or has room again.
