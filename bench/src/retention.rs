@@ -111,11 +111,15 @@ fn watch(cluster: &Cluster, stop: &AtomicBool) -> std::io::Result<Watched> {
     Ok(watched)
 }
 
-/// What the file system gave to the files there.
+/// What the file system gave to the files there; the reserve for a full disk is not the log's.
 fn taken(partition: &Path) -> std::io::Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(partition)? {
-        match entry?.metadata() {
+        let entry = entry?;
+        if entry.file_name() == "quorate-reserve" {
+            continue;
+        }
+        match entry.metadata() {
             Ok(metadata) => bytes += metadata.blocks() * 512,
             // Removed since it was listed.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

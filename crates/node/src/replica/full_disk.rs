@@ -18,7 +18,7 @@ use tracing::{error, info};
 /// Whether the disk takes records, and what that holds up.
 #[derive(Default)]
 pub(crate) struct Room {
-    pub(super) full: bool,
+    full: bool,
     held_back: Option<HeldBack>,
     /// The newest high watermark that a leader told while the disk was full.
     told: Offset,

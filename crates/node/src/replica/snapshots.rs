@@ -100,7 +100,7 @@ impl<M: Machine> Replica<M> {
     /// How many bytes the files may take that the log needs no more and that are not removed yet;
     /// `None`: any number.
     pub fn room_for_removed(&self) -> Option<u64> {
-        match self.room.full {
+        match self.room.is_full() {
             true => Some(0), // They are the room that it lacks.
             false => self.room_for_removed,
         }
