@@ -5,6 +5,7 @@ mod directories;
 mod downloads;
 mod dump;
 mod full_disk;
+mod metadata;
 mod nodes;
 mod quorum_tool;
 mod snapshots;
@@ -21,6 +22,7 @@ pub const ALL: &[Scenario] = &[
         run: Kafka(snapshots::values),
     },
     Scenario { name: "both_dump_tools_agree_on_kafkas_snapshots", run: Kafka(snapshots::fixtures) },
+    Scenario { name: "kafka_reads_every_metadata_record_of_ours", run: Kafka(metadata::drawn) },
     Scenario { name: "kafkas_storage_tool_knows_our_directories", run: Kafka(directories::ours) },
     Scenario { name: "our_log_tools_read_a_running_kafka", run: Kafka(directories::kafkas) },
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },

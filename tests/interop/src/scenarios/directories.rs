@@ -57,7 +57,7 @@ pub fn quorate(stage: &Stage, arguments: &[&str]) -> Result<String, Failure> {
 }
 
 /// `verify` and `dump` of a directory that Kafka formatted and writes at this moment; then, once it
-/// is gone, line by line what its own dump tool says.
+/// is gone, line by line what its own dump tool says, metadata records too.
 pub fn kafkas(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
     let at = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
@@ -80,13 +80,17 @@ pub fn kafkas(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     }
     drop(running);
     let ours = quorate(stage, &["log", "dump", &log])?;
-    let theirs = stage.kafka.run("org.apache.kafka.tools.DumpLogSegments", &["--files", &log])?;
+    let arguments = ["--files", &log, "--cluster-metadata-decoder"];
+    let theirs = stage.kafka.run("org.apache.kafka.tools.DumpLogSegments", &arguments)?;
     let of = |printed: &str| -> Vec<String> {
-        let lines = printed.lines().filter(|line| line.starts_with("baseOffset: "));
+        let facts = ["baseOffset: ", "| offset: "];
+        let fact = |line: &&str| facts.iter().any(|begin| line.starts_with(begin));
+        let lines = printed.lines().filter(fact);
         lines.map(|line| line.replace(" deleteHorizonMs: OptionalLong.empty", "")).collect()
     };
     let (ours, theirs) = (of(&ours), of(&theirs));
-    ensure(ours == theirs && ours.len() >= 5, || {
+    let features = |lines: &[String]| lines.iter().any(|line| line.contains("metadata.version"));
+    ensure(ours == theirs && ours.len() >= 10 && features(&ours), || {
         format!("ours:\n{}\nKafka's:\n{}", ours.join("\n"), theirs.join("\n"))
     })
 }
