@@ -15,6 +15,7 @@ mod history;
 pub mod linear;
 mod log_lines;
 pub mod marks;
+mod near;
 mod network;
 mod node;
 mod options;
@@ -29,8 +30,11 @@ mod world;
 
 pub use checkers::Failure;
 pub use marks::Marks;
+pub use near::nearest;
 pub use options::Options;
 pub use own::{Said, SaidOf, Subject};
-pub use plan::{Ask, BadPlan, Broken, Down, Garble, Plan, Step, When, parse_seed};
+pub use plan::{
+    Ask, BadPlan, Broken, Down, Fault, Garble, Plan, Step, When, parse_seed, parse_span,
+};
 pub use run::{How, Outcome, run, run_own};
 pub use shrink::shrink;

@@ -1,15 +1,17 @@
 //! The numbers of one world: how many nodes, how slow everything is, which limits are set.
 //!
-//! Every number has a name in the plan's text, so that a plan says all there is to a run. Drawn
-//! from a seed they differ wildly, because a fault shows where two unusual numbers meet.
+//! Every number has a name in the plan's text, so that a plan says all there is to a run, and a
+//! range within which a world without faults is well if it has the time. Drawn from a seed they
+//! differ wildly, because a fault shows where two unusual numbers meet.
 
 use quorate_base::Rng;
+use std::ops::RangeInclusive;
 
 /// A reserve that no run uses up: a node with so much lives through every full disk.
 pub(crate) const AMPLE_RESERVE: u64 = 8 << 20;
 
 macro_rules! options {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident: $range:expr),+ $(,)?) => {
         /// The numbers of one world.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct Options { $($(#[$doc])* pub $name: u64,)+ }
@@ -20,10 +22,10 @@ macro_rules! options {
                 vec![$((stringify!($name), self.$name),)+]
             }
 
-            /// The place of the number with this name.
-            pub(crate) fn entry(&mut self, name: &str) -> Option<&mut u64> {
+            /// The place of the number with this name, and what it may be.
+            pub(crate) fn entry(&mut self, name: &str) -> Option<(&mut u64, RangeInclusive<u64>)> {
                 match name {
-                    $(stringify!($name) => Some(&mut self.$name),)+
+                    $(stringify!($name) => Some((&mut self.$name, $range)),)+
                     _ => None,
                 }
             }
@@ -33,74 +35,74 @@ macro_rules! options {
 
 options! {
     /// Nodes 1 to so many vote.
-    voters,
+    voters: 1..=15,
     /// So many more only copy.
-    observers,
+    observers: 0..=15,
     /// So many of those who only copy have no `node.id`.
-    anonymous,
+    anonymous: 0..=15,
     /// 1: every node has bootstrap servers as well. 2: those who only copy know nothing else.
-    bootstrap,
+    bootstrap: 0..=2,
     /// Clients, each with one request at a time.
-    clients,
+    clients: 0..=100,
     /// Least time of a frame on its way, in microseconds.
-    latency_us,
+    latency_us: 0..=50_000,
     /// Random time on top.
-    jitter_us,
+    jitter_us: 0..=50_000,
     /// One frame in so many takes `spike_ms` longer; 0 for none.
-    spike_one_in,
+    spike_one_in: 0..=1_000_000_000,
     /// See `spike_one_in`.
-    spike_ms,
+    spike_ms: 0..=10_000,
     /// Least time of a run of the disk.
-    disk_us,
+    disk_us: 0..=50_000,
     /// Random time on top.
-    disk_jitter_us,
+    disk_jitter_us: 0..=50_000,
     /// Longest time between something happening to a node and its turn.
-    turn_us,
+    turn_us: 0..=10_000,
     /// `controller.quorum.election.timeout.ms`
-    election_ms,
+    election_ms: 20..=10_000,
     /// `controller.quorum.fetch.timeout.ms`
-    fetch_ms,
+    fetch_ms: 20..=10_000,
     /// `controller.quorum.request.timeout.ms`
-    request_ms,
+    request_ms: 20..=10_000,
     /// `controller.quorum.fetch.max.bytes`
-    fetch_bytes,
+    fetch_bytes: 1..=1 << 30,
     /// `metadata.log.segment.bytes`
-    segment_bytes,
+    segment_bytes: 1..=1 << 30,
     /// `metadata.log.segment.ms`
-    segment_ms,
+    segment_ms: 1..=10_000_000_000,
     /// `quorate.tail.max.bytes`
-    tail_bytes,
+    tail_bytes: 0..=1 << 30,
     /// `quorate.uncommitted.max.bytes`
-    uncommitted_bytes,
+    uncommitted_bytes: 300..=1 << 30,
     /// What a leader commits at most before its own disk has it.
-    unstored_bytes,
+    unstored_bytes: 1..=1 << 30,
     /// `quorate.reserve.bytes`
-    reserve_bytes,
+    reserve_bytes: 0..=AMPLE_RESERVE,
     /// `metadata.log.max.record.bytes.between.snapshots`
-    snapshot_bytes,
+    snapshot_bytes: 1..=1 << 30,
     /// `metadata.log.max.snapshot.interval.ms`
-    snapshot_ms,
+    snapshot_ms: 0..=10_000_000_000,
     /// `controller.quorum.fetch.snapshot.max.bytes`
-    piece_bytes,
+    piece_bytes: 1..=1 << 30,
     /// `quorate.cleanup.policy`: 0 for `delete`, 1 for `compact`.
-    compact,
+    compact: 0..=1,
     /// `metadata.max.retention.bytes`
-    retention_bytes,
+    retention_bytes: 0..=1 << 40,
     /// Time to live of the clients' sessions.
-    session_ms,
+    session_ms: 1_000..=86_400_000,
     /// Length of a written value.
-    value_bytes,
+    value_bytes: 4..=65_536,
     /// Node clocks run by up to so many thousandths faster or slower.
-    drift,
+    drift: 0..=500,
     /// The nodes that speak like an older version until they are upgraded, as bits: the lowest is
     /// node 1.
-    older,
+    older: 0..=(1 << 30) - 1,
     /// So many voters stay away when the faults end; never a majority.
-    away,
+    away: 0..=15,
     /// When faults end.
-    heal_ms,
+    heal_ms: 1..=3_600_000,
     /// How long after that all must be well.
-    recover_ms,
+    recover_ms: 5_000..=3_600_000,
 }
 
 impl Default for Options {
@@ -195,5 +197,37 @@ impl Options {
             _ => rng.below(everyone + 1),
         };
         options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::run::{How, run};
+
+    /// Whoever edits a plan may set each number to the ends of its range.
+    #[test]
+    fn each_number_works_at_both_ends_of_its_range() {
+        for (name, _) in Options::default().entries() {
+            let (_, range) = Options::default().entry(name).map(|(_, r)| ((), r)).unwrap();
+            for number in [*range.start(), *range.end()] {
+                let mut options =
+                    Options { heal_ms: 1_000, recover_ms: 100_000, ..Options::default() };
+                if name == "older" {
+                    (options.voters, options.observers) = (15, 15);
+                }
+                *options.entry(name).unwrap().0 = number;
+                let last = options.heal_ms.min(1_000);
+                let asks = (0..last).step_by(20).map(|ms| {
+                    let client = 1 + ms / 20 % 4;
+                    format!("{ms}ms client {client} put k0 always stamped at 1 within 4s\n")
+                });
+                let asks: String = if name == "clients" { String::new() } else { asks.collect() };
+                let plan = Plan { seed: 1, options, steps: Vec::new() };
+                let plan = Plan::parse(&format!("{plan}{asks}")).unwrap();
+                assert_eq!(run(&plan, &How::default()).failure, None, "{name} {number}");
+            }
+        }
     }
 }

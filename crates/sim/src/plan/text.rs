@@ -1,8 +1,7 @@
-//! The text of a plan: how each step is written, and how it is read back. Says nothing of what a
-//! step does.
+//! The text of a plan: how each step is written. `parse.rs` reads it back; neither says anything of
+//! what a step does.
 
-use super::{Ask, Broken, Down, Garble, Plan, Step, When};
-use quorate_base::Span;
+use super::{Ask, Down, Garble, Plan, Step, When};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -113,112 +112,4 @@ impl fmt::Display for Ask {
             Ask::Peek { key } => write!(f, "peek k{key}"),
         }
     }
-}
-
-pub(super) fn parse_span(text: &str) -> Option<Span> {
-    let (seconds, rest) = text.strip_suffix('s')?.split_once('.')?;
-    (rest.len() == 6).then_some(())?;
-    Some(Span(seconds.parse::<u64>().ok()? * 1_000_000 + rest.parse::<u64>().ok()?))
-}
-
-fn parse_ids(text: &str) -> Option<Vec<u32>> {
-    match text {
-        "none" => Some(Vec::new()),
-        text => text.split(',').map(|id| id.parse().ok()).collect(),
-    }
-}
-
-pub(super) fn parse_step(words: &[&str]) -> Option<Step> {
-    Some(match words {
-        [how @ ("kill" | "power" | "stop"), node, "for", lasts] => Step::Crash {
-            node: node.parse().ok()?,
-            how: match *how {
-                "kill" => Down::Kill,
-                "power" => Down::Power,
-                _ => Down::Stop,
-            },
-            lasts: parse_span(lasts)?,
-        },
-        ["pause", node, "for", lasts] => {
-            Step::Pause { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["slow", node, "by", by, "for", lasts] => {
-            Step::Slow { node: node.parse().ok()?, by: parse_span(by)?, lasts: parse_span(lasts)? }
-        }
-        ["fill", node, "leaving", room, "for", lasts] => Step::Fill {
-            node: node.parse().ok()?,
-            room: room.parse().ok()?,
-            lasts: parse_span(lasts)?,
-        },
-        ["fail", node, what, "for", lasts] => Step::Fail {
-            node: node.parse().ok()?,
-            what: Broken::parse(what)?,
-            lasts: parse_span(lasts)?,
-        },
-        ["wipe", node, "for", lasts] => {
-            Step::Wipe { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["rot", node, "at", at] => Step::Rot { node: node.parse().ok()?, at: at.parse().ok()? },
-        ["clock", node, way @ ("forward" | "back"), by] => {
-            Step::Clock { node: node.parse().ok()?, by: parse_span(by)?, back: *way == "back" }
-        }
-        ["flood", node, "for", lasts] => {
-            Step::Flood { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["cut", from, arrow @ ("|" | ">"), to, "for", lasts] => Step::Cut {
-            from: parse_ids(from)?,
-            to: parse_ids(to)?,
-            both: *arrow == "|",
-            lasts: parse_span(lasts)?,
-        },
-        [verb @ ("lose" | "double"), from, ">", to, "one-in", one_in, "for", lasts] => {
-            Step::Garble {
-                from: parse_ids(from)?,
-                to: parse_ids(to)?,
-                how: if *verb == "lose" { Garble::Lose } else { Garble::Double },
-                one_in: one_in.parse().ok()?,
-                lasts: parse_span(lasts)?,
-            }
-        }
-        ["chain", nodes, "for", lasts] => {
-            Step::Chain { nodes: parse_ids(nodes)?, lasts: parse_span(lasts)? }
-        }
-        ["silence", a, b] => Step::Silence { a: a.parse().ok()?, b: b.parse().ok()? },
-        ["reset", a, b] => Step::Reset { a: a.parse().ok()?, b: b.parse().ok()? },
-        ["upgrade", node, "for", lasts] => {
-            Step::Upgrade { node: node.parse().ok()?, lasts: parse_span(lasts)? }
-        }
-        ["resign", node] => Step::Resign { node: node.parse().ok()? },
-        ["client", client, ask @ .., "at", node, "within", patience] => Step::Ask {
-            client: client.parse().ok()?,
-            ask: parse_ask(ask)?,
-            node: node.parse().ok()?,
-            patience: parse_span(patience)?,
-        },
-        _ => return None,
-    })
-}
-
-fn parse_ask(words: &[&str]) -> Option<Ask> {
-    let key = |text: &str| text.strip_prefix('k')?.parse().ok();
-    let when = |text: &str| {
-        Some(match text {
-            "always" => When::Always,
-            "if-absent" => When::Absent,
-            "if-present" => When::Present,
-            "if-seen" => When::Seen,
-            _ => return None,
-        })
-    };
-    Some(match words {
-        ["put", k, w, how @ ("stamped" | "plain")] => {
-            Ask::Put { key: key(k)?, when: when(w)?, stamped: *how == "stamped" }
-        }
-        ["delete", k, w, how @ ("stamped" | "plain")] => {
-            Ask::Delete { key: key(k)?, when: when(w)?, stamped: *how == "stamped" }
-        }
-        ["get", k] => Ask::Get { key: key(k)? },
-        ["peek", k] => Ask::Peek { key: key(k)? },
-        _ => return None,
-    })
 }
