@@ -1,11 +1,13 @@
 //! Brokers and controllers as they are registered.
 //!
 //! A registration is kept as the record that would make it, its listeners and features sorted by
-//! name. Whether a broker is alive is not known here, only whether it is fenced.
+//! name, its directories by id, as Kafka's snapshots have them. Whether a broker is alive is not
+//! known here, only whether it is fenced.
 
 use super::features::Features;
 use super::refused::Refused;
 use super::shared_map::SharedMap;
+use quorate_base::Uuid;
 use quorate_wire::Tags;
 use quorate_wire::record::metadata::{
     BrokerRegistrationChange, MetadataRecord, RegisterBroker, RegisterController,
@@ -38,10 +40,37 @@ fn canonical(
     (end_points, features)
 }
 
-pub(super) fn register(brokers: &mut Brokers, mut record: RegisterBroker) {
+/// What a Kafka controller makes no registration of.
+fn check(end_points: &[RegisteredEndpoint]) -> Result<(), Refused> {
+    for end_point in end_points {
+        if !(0..=3).contains(&end_point.security_protocol) {
+            let found = end_point.security_protocol.into();
+            return Err(Refused::BadValue { field: "SecurityProtocol", found });
+        }
+    }
+    Ok(())
+}
+
+/// In Kafka's order of ids: as two signed numbers of 64 bits.
+fn sort_dirs(dirs: &mut [Uuid]) {
+    dirs.sort_by_key(|id| {
+        let half = |bytes: &[u8]| {
+            bytes.iter().fold(0u64, |half, byte| half << 8 | u64::from(*byte)) as i64
+        };
+        (half(&id.0[..8]), half(&id.0[8..]))
+    });
+}
+
+pub(super) fn register(brokers: &mut Brokers, mut record: RegisterBroker) -> Result<(), Refused> {
+    check(&record.end_points)?;
+    if record.end_points.iter().any(|end_point| end_point.name.is_empty()) {
+        return Err(Refused::UnnamedListener { broker: record.broker_id });
+    }
     (record.end_points, record.features) = canonical(record.end_points, record.features);
+    sort_dirs(&mut record.log_dirs);
     record.tags = Tags::new();
     brokers.insert(record.broker_id, Arc::new(record));
+    Ok(())
 }
 
 pub(super) fn unregister(brokers: &mut Brokers, record: &UnregisterBroker) -> Result<(), Refused> {
@@ -99,6 +128,7 @@ pub(super) fn change(
     broker.in_controlled_shutdown = in_controlled_shutdown.unwrap_or(broker.in_controlled_shutdown);
     if !record.log_dirs.is_empty() {
         broker.log_dirs = record.log_dirs;
+        sort_dirs(&mut broker.log_dirs);
     }
     if record.cordoned_log_dirs.is_some() {
         broker.cordoned_log_dirs = record.cordoned_log_dirs;
@@ -106,10 +136,15 @@ pub(super) fn change(
     Ok(())
 }
 
-pub(super) fn register_controller(controllers: &mut Controllers, mut record: RegisterController) {
+pub(super) fn register_controller(
+    controllers: &mut Controllers,
+    mut record: RegisterController,
+) -> Result<(), Refused> {
+    check(&record.end_points)?;
     (record.end_points, record.features) = canonical(record.end_points, record.features);
     record.tags = Tags::new();
     controllers.insert(record.controller_id, Arc::new(record));
+    Ok(())
 }
 
 /// The record of a registration at the version that `metadata.version` asks for, or a newer one if

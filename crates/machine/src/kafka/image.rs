@@ -84,7 +84,9 @@ impl MetadataImage {
     /// effect on a state: see [`super::Loader`].
     pub fn apply(&mut self, record: MetadataRecord) -> Result<(), Refused> {
         match record {
-            MetadataRecord::RegisterBroker(record) => brokers::register(&mut self.brokers, record),
+            MetadataRecord::RegisterBroker(record) => {
+                return brokers::register(&mut self.brokers, record);
+            }
             MetadataRecord::UnregisterBroker(record) => {
                 return brokers::unregister(&mut self.brokers, &record);
             }
@@ -98,7 +100,7 @@ impl MetadataImage {
                 return brokers::change(&mut self.brokers, record);
             }
             MetadataRecord::RegisterController(record) => {
-                brokers::register_controller(&mut self.controllers, record);
+                return brokers::register_controller(&mut self.controllers, record);
             }
             MetadataRecord::Topic(record) => return self.topics.create(record),
             MetadataRecord::Partition(record) => return self.topics.describe(record),

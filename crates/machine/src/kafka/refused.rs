@@ -23,6 +23,11 @@ pub enum Refused {
         /// What the record says.
         found: i64,
     },
+    /// It registers a broker with a listener that has no name.
+    UnnamedListener {
+        /// The broker.
+        broker: i32,
+    },
     /// It is about a topic that there is not.
     UnknownTopic {
         /// Its id.
@@ -96,6 +101,9 @@ impl fmt::Display for Refused {
             Refused::UnknownBroker { broker } => write!(f, "broker {broker} is not registered"),
             Refused::OtherBrokerEpoch { broker, registered, found } => {
                 write!(f, "broker {broker} is registered with epoch {registered}, not {found}")
+            }
+            Refused::UnnamedListener { broker } => {
+                write!(f, "broker {broker} has a listener without a name")
             }
             Refused::UnknownTopic { id } => write!(f, "no topic has the id {id}"),
             Refused::UnknownTopicName { name } => write!(f, "no topic has the name {name:?}"),

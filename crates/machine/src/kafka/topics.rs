@@ -106,8 +106,8 @@ impl Topics {
 
     pub(super) fn clear_elr(&mut self, record: ClearElr) -> Result<(), Refused> {
         let ids = match self.id_of(&record.topic_name) {
+            _ if record.topic_name.is_empty() => self.iter().map(|(id, _)| id).collect(),
             Some(id) => vec![id],
-            None if record.topic_name.is_empty() => self.iter().map(|(id, _)| id).collect(),
             None => return Err(Refused::UnknownTopicName { name: record.topic_name }),
         };
         for id in ids {
