@@ -102,8 +102,8 @@ fn a_follower_behind_a_trimmed_leader_copies_its_snapshot_and_follows_again() {
 }
 
 #[test]
-fn a_wiped_node_is_given_the_snapshot_of_an_idle_leader() {
-    // T10 c: there is no new record, and none is needed.
+fn t10_a_wiped_node_is_given_the_snapshot_of_an_idle_leader() {
+    // There is no new record, and none is needed.
     let (mut world, leader, late) = late();
     world.stop(late);
     world.wipe(late);

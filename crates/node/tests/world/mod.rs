@@ -15,7 +15,7 @@ use quorate_machine::kv::{Condition, Query, Reply, Write};
 use quorate_machine::{Kv, Machine, Request, Sessioned};
 use quorate_node::config::{Config, HostPort, Voter};
 use quorate_node::start::{StartError, Started, log_options, start};
-use quorate_node::{ClientId, ConnId, ConnectError, Lane, Out, Replica};
+use quorate_node::{ClientId, ConnId, ConnectError, Errand, Lane, Out, Replica};
 use quorate_raft::{Endpoint, RoleName};
 use quorate_wire::message::{
     FetchSnapshotCurrentLeader, FetchSnapshotRequest, FetchSnapshotResponse,
@@ -70,6 +70,10 @@ pub struct World {
     pub refuse: Option<(usize, ErrorCode)>,
     /// The digest of the machines at each offset.
     states: BTreeMap<Offset, u64>,
+    /// Bytes of each value that is put.
+    pub value_bytes: usize,
+    /// Whose process ended because its disk failed, and how.
+    pub failed: Vec<(u32, String)>,
     /// Who wanted to begin anew, and why.
     pub anew: Vec<(u32, String)>,
     /// What the stranger of `exchange` was answered.
@@ -105,6 +109,8 @@ impl World {
             asked: Vec::new(),
             refuse: None,
             states: BTreeMap::new(),
+            value_bytes: 200,
+            failed: Vec::new(),
             anew: Vec::new(),
             told: None,
             answered: 0,
@@ -232,10 +238,19 @@ impl World {
         let (now, disk) = (self.now, &mut self.disks[id as usize - 1]);
         let Some(node) = self.nodes.get_mut(&id) else { return };
         match out {
-            Out::Disk { id, job } => {
-                node.store.run(&mut vec![job]).unwrap();
-                node.replica.on_durable(now, id);
-            }
+            Out::Disk { id: write, job } => match node.store.run(&mut vec![job]) {
+                Ok(written) => {
+                    node.replica.on_durable(now, write);
+                    let paths = written.deleted;
+                    if !paths.is_empty() {
+                        node.lane.push(Errand::Remove { paths });
+                    }
+                }
+                Err(error) => {
+                    self.failed.push((id, error.to_string()));
+                    self.stop(id);
+                }
+            },
             Out::Read { id, read } => {
                 node.replica.on_read(now, id, read.run(disk));
             }
@@ -348,7 +363,8 @@ impl World {
     }
 
     pub fn put(&mut self, leader: u32, number: u32) {
-        let (key, value) = (format!("key-{}", number % 20), [number as u8; 200]);
+        let value = vec![number as u8; self.value_bytes];
+        let key = format!("key-{}", number % 20);
         let (key, value, condition) = (key.as_bytes(), &value[..], Condition::Always);
         let write = Write::Put { key, value, condition }.encode().unwrap();
         self.next += 1;
@@ -364,6 +380,11 @@ impl World {
         let (reply, at) = self.nodes[&id].replica.read_local(&Query::Get { key });
         let Reply::Get(found) = reply else { panic!("{reply:?}") };
         (found.map(|found| found.value.to_vec()), at)
+    }
+
+    /// What a file of the partition holds.
+    pub fn contents(&self, id: u32, name: &str) -> Vec<u8> {
+        self.disks[id as usize - 1].contents(&format!("{PARTITION}/{name}")).unwrap()
     }
 
     pub fn files(&self, id: u32, ending: &str) -> Vec<String> {
