@@ -18,7 +18,7 @@ const PURE: [(&str, &[&str]); 7] = [
     // Threads and sockets live below runtime/; a handle is how other threads talk to the replica.
     ("node", &["runtime.rs", "runtime/", "handle.rs"]),
     // The command prints, measures and reads files; the world does not.
-    ("sim", &["bin/", "main.rs"]),
+    ("sim", &["bin/", "main.rs", "command.rs", "command/"]),
 ];
 
 /// Words that are never pure, and why.

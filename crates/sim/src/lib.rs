@@ -2,7 +2,8 @@
 //! networks, disks and clocks, under faults.
 //!
 //! A seed gives a [`Plan`], a plan gives exactly one run, and [`run`] says what it met and which
-//! checker objected. Nothing here reads a clock or has a thread. docs/TESTING.md tells how to use
+//! checker objected. Nothing here reads a clock or has a thread, and only `command` talks to a
+//! terminal and writes files. docs/TESTING.md tells how to use
 //! it and how to read a trace.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -10,6 +11,7 @@
 mod book;
 mod checkers;
 mod clients;
+mod command;
 mod draw;
 mod history;
 pub mod linear;
@@ -29,6 +31,7 @@ mod words;
 mod world;
 
 pub use checkers::Failure;
+pub use command::command;
 pub use marks::Marks;
 pub use near::nearest;
 pub use options::Options;

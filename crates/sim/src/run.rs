@@ -127,6 +127,10 @@ fn run_with<C: Clients>(plan: &Plan, how: &How, clients: C) -> Outcome {
         Ok(result) => result.err(),
         Err(_) => Some(Failure::new("no_assertion_fails", panicked)),
     };
+    if let Some(Failure { checker, what }) = &failure {
+        let what = what.lines().next().unwrap_or_default();
+        world.trace.world(world.now, || format!("FAILED  {checker}: {what}"));
+    }
     let (hash, lines) = world.trace.end();
     Outcome { failure, ended: world.now, events: world.events, marks: world.marks, hash, lines }
 }

@@ -1,14 +1,11 @@
 //! Makes a failing plan smaller: takes lines out as long as the same checker still objects.
 
 use crate::plan::Plan;
-use crate::run::{How, run};
 
-/// The smallest plan that was found with so many runs at most.
-pub fn shrink(plan: &Plan, how: &How, runs: usize) -> Plan {
-    let Some(wanted) = run(plan, how).failure.map(|failure| failure.checker) else {
-        return plan.clone();
-    };
-    let fails = |plan: &Plan| run(plan, how).failure.is_some_and(|f| f.checker == wanted);
+/// The smallest plan that was found with so many runs at most. `fails` runs a plan and names the
+/// checker that objects.
+pub fn shrink(plan: &Plan, runs: usize, fails: impl Fn(&Plan) -> Option<&'static str>) -> Plan {
+    let Some(wanted) = fails(plan) else { return plan.clone() };
     let (mut plan, mut left) = (plan.clone(), runs);
     let mut size = plan.steps.len().div_ceil(2);
     while size > 0 {
@@ -17,7 +14,7 @@ pub fn shrink(plan: &Plan, how: &How, runs: usize) -> Plan {
             left -= 1;
             let mut less = plan.clone();
             less.steps.drain(at..(at + size).min(less.steps.len()));
-            match fails(&less) {
+            match fails(&less) == Some(wanted) {
                 true => (plan, smaller) = (less, true),
                 false => at += size,
             }

@@ -52,14 +52,14 @@ impl Words {
             ApiKey::BeginQuorumEpoch => {
                 let begin: BeginQuorumEpochRequest = request.decode()?;
                 let p = begin.topics.iter().flat_map(|t| &t.partitions).next();
-                format!("{name} epoch={}", p.map_or(-1, |p| p.leader_epoch))
+                format!("{name} epoch={}", known(p.map_or(-1, |p| p.leader_epoch)))
             }
             ApiKey::EndQuorumEpoch => {
                 let end: EndQuorumEpochRequest = request.decode()?;
                 let p = end.topics.iter().flat_map(|t| &t.partitions).next();
                 let (epoch, next) =
                     p.map_or((-1, vec![]), |p| (p.leader_epoch, p.preferred_successors.clone()));
-                format!("{name} epoch={epoch} successors={next:?}")
+                format!("{name} epoch={} successors={next:?}", known(epoch))
             }
             ApiKey::Fetch => {
                 let fetch: FetchRequest = request.decode()?;
@@ -68,8 +68,11 @@ impl Words {
                 };
                 let round = p.marks.as_ref().map_or(-1, |marks| marks.read_round);
                 format!(
-                    "{name} offset={} last={} epoch={} round={round}",
-                    p.fetch_offset, p.last_fetched_epoch, p.current_leader_epoch
+                    "{name} offset={} last={} epoch={} round={}",
+                    p.fetch_offset,
+                    known(p.last_fetched_epoch),
+                    known(p.current_leader_epoch),
+                    known(round)
                 )
             }
             ApiKey::Forward => {
@@ -77,7 +80,10 @@ impl Words {
                 let operations: Vec<String> = forward
                     .operations
                     .iter()
-                    .map(|op| format!("{:?} {}/{}/{}", op.kind, op.session, op.slot, op.sequence))
+                    .map(|op| match op.session {
+                        ..0 => format!("{:?}", op.kind),
+                        session => format!("{:?} {session}/{}/{}", op.kind, op.slot, op.sequence),
+                    })
                     .collect();
                 format!("{name} epoch={} {}", forward.leader_epoch, operations.join(", "))
             }
@@ -87,7 +93,7 @@ impl Words {
     fn response(&mut self, from: ConnId, frame: &Bytes) -> Result<String, Error> {
         let response = ResponseFrame::parse(frame.clone())?;
         let asked = self.asked.get(&(ConnId(from.0 ^ 1), response.correlation_id));
-        let Some(&(api, version)) = asked else { return Ok("an answer".to_owned()) };
+        let Some(&(api, version)) = asked else { return Ok("answers a stranger".to_owned()) };
         let answer = |words: String, code: ErrorCode| {
             if code == ErrorCode::None { words } else { format!("{words} {code}") }
         };
@@ -105,7 +111,8 @@ impl Words {
                     return Ok(answer("no vote".to_owned(), vote.error_code));
                 };
                 let verb = if p.vote_granted { "grants" } else { "refuses" };
-                let words = format!("{verb} epoch={} leader={}", p.leader_epoch, p.leader_id);
+                let leader = known(p.leader_id);
+                let words = format!("{verb} epoch={} leader={leader}", p.leader_epoch);
                 answer(words, p.error_code)
             }
             ApiKey::BeginQuorumEpoch => {
@@ -113,7 +120,7 @@ impl Words {
                 let Some(p) = begin.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(answer("heard".to_owned(), begin.error_code));
                 };
-                let words = format!("heard epoch={} leader={}", p.leader_epoch, p.leader_id);
+                let words = format!("heard epoch={} leader={}", p.leader_epoch, known(p.leader_id));
                 answer(words, p.error_code)
             }
             ApiKey::EndQuorumEpoch => {
@@ -121,7 +128,7 @@ impl Words {
                 let Some(p) = end.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(answer("heard".to_owned(), end.error_code));
                 };
-                let words = format!("heard epoch={} leader={}", p.leader_epoch, p.leader_id);
+                let words = format!("heard epoch={} leader={}", p.leader_epoch, known(p.leader_id));
                 answer(words, p.error_code)
             }
             ApiKey::Fetch => {
@@ -137,14 +144,16 @@ impl Words {
                         let marks: Vec<_> = crate::book::entries(records)
                             .map(|e| format!("[{}..{})@{}", e.base, e.end, e.epoch))
                             .collect();
-                        format!("records {} hw={}", marks.join(""), p.high_watermark)
+                        let what = if marks.is_empty() { "no records" } else { "records " };
+                        format!("{what}{} hw={}", marks.join(""), known(p.high_watermark))
                     }
-                    (None, None) => format!("no records hw={}", p.high_watermark),
+                    (None, None) => format!("no records hw={}", known(p.high_watermark)),
                 };
                 let current = p.current_leader.as_ref();
                 let leader = current.map_or((-1, -1), |l| (l.leader_epoch, l.leader_id));
                 let round = p.marks.as_ref().map_or(-1, |marks| marks.read_round);
-                let words = format!("{words} epoch={} leader={} round={round}", leader.0, leader.1);
+                let [epoch, leader] = [leader.0, leader.1].map(known);
+                let words = format!("{words} epoch={epoch} leader={leader} round={}", known(round));
                 answer(words, p.error_code)
             }
             ApiKey::Forward => {
@@ -152,10 +161,21 @@ impl Words {
                 let results: Vec<String> = forward
                     .results
                     .iter()
-                    .map(|result| format!("{} {}", result.error_code, result.offset))
+                    .map(|result| match result.error_code == ErrorCode::None {
+                        true => format!("done at {}", known(result.offset)),
+                        false => result.error_code.to_string(),
+                    })
                     .collect();
-                answer(format!("forwarded [{}]", results.join(", ")), forward.error_code)
+                answer(format!("forwarded: {}", results.join(", ")), forward.error_code)
             }
         })
+    }
+}
+
+/// A number of the wire, on which -1 says that it is not known.
+fn known(number: impl Into<i64>) -> String {
+    match number.into() {
+        -1 => "-".to_owned(),
+        number => number.to_string(),
     }
 }

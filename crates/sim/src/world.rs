@@ -85,6 +85,19 @@ enum Phase {
     Done,
 }
 
+impl Phase {
+    /// What is true when it is over.
+    fn reached(self) -> &'static str {
+        match self {
+            Phase::Faults => "all faults end",
+            Phase::Agree => "all nodes follow one leader; each is asked to write",
+            Phase::Serve => "each node took a write; each is asked for every key",
+            Phase::Show => "each node showed every key; what was seen is judged",
+            Phase::Done => "the run is over",
+        }
+    }
+}
+
 /// What was last seen of a node, to tell what changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Last {
@@ -258,7 +271,10 @@ impl<C: Clients> World<C> {
             Event::Read { process, id, read } => self.read_done(process, id, &read),
             Event::Step(index) => self.step(index),
             Event::Over(index) => {
-                self.over(index);
+                // What lasts longer than the faults ended with them.
+                if self.now.0 <= self.plan.options.heal_ms * 1_000 {
+                    self.over(index);
+                }
                 Ok(())
             }
             Event::Up(node) => self.up(node),

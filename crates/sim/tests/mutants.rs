@@ -104,4 +104,15 @@ fn the_line_that_replays_a_failure_works_as_printed() {
     let again = line(&first, "replay  ");
     let second = told(Command::new("sh").args(["-c", &again]));
     assert_eq!(line(&first, "FAILED  "), line(&second, "FAILED  "));
+
+    // With --shrink a second such line follows, of the smaller plan.
+    let last = |text: &str, begin: &str| {
+        let found = text.lines().filter_map(|line| line.strip_prefix(begin)).next_back();
+        found.unwrap_or_else(|| panic!("no line begins with {begin:?}: {text}")).to_owned()
+    };
+    let shrinks = ["0", "--seeds", "300", "--mutant", "SkipTruncate", "--shrink", "60"];
+    let first = told(Command::new(env!("CARGO_BIN_EXE_sim")).args(shrinks));
+    assert!(last(&first, "FAILED  ").contains(".SkipTruncate.min"), "{first}");
+    let second = told(Command::new("sh").args(["-c", &last(&first, "replay  ")]));
+    assert_eq!(last(&first, "FAILED  "), last(&second, "FAILED  "));
 }

@@ -1,7 +1,7 @@
 //! The example is a test, and it can fail: a counter that answers from a batch too few is found.
 
 #[path = "../examples/own_machine.rs"]
-#[allow(dead_code, clippy::print_stdout, reason = "its main is not run here")]
+#[allow(dead_code, reason = "its main is not run here")]
 mod example;
 
 use example::{Counter, Counting};
@@ -12,8 +12,9 @@ use quorate_sim::{How, Plan, Said, Subject, run_own};
 #[test]
 fn a_counter_counts_in_every_world() {
     for seed in 0..20 {
-        let outcome = run_own(Counting, &Plan::of_seed(seed), &How::default());
-        assert_eq!(outcome.failure, None, "seed {seed}");
+        let failure = run_own(Counting, &Plan::of_seed(seed), &How::default()).failure;
+        let again = "cargo run -p quorate-sim --example own_machine --";
+        assert_eq!(failure, None, "to see it again: {again} {seed:x} --trace tail=200");
     }
 }
 

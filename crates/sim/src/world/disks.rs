@@ -61,10 +61,10 @@ impl<C: Clients> World<C> {
         let end = self.books[node].end();
         self.line(node, || match &job {
             Job::Append(append) => {
-                let epochs: Vec<String> = crate::book::entries(&append.bytes)
-                    .map(|entry| entry.epoch.to_string())
+                let batches: Vec<String> = crate::book::entries(&append.bytes)
+                    .map(|batch| format!("[{}..{})@{}", batch.base, batch.end, batch.epoch))
                     .collect();
-                format!("append [{before}..{end}) epoch={}", epochs.join(","))
+                format!("append {}", batches.join(""))
             }
             Job::Truncate(_) => format!("truncate {before} -> {end}"),
             Job::Adopt(adopt) => format!("adopts the snapshot {}", adopt.snapshot),

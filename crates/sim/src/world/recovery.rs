@@ -50,7 +50,7 @@ impl<C: Clients> World<C> {
             else {
                 continue;
             };
-            if *at < self.now && *at + *lasts > self.now {
+            if *at <= self.now && *at + *lasts > self.now {
                 self.over(index);
             }
         }
@@ -143,7 +143,8 @@ impl<C: Clients> World<C> {
 
     pub(super) fn go_on(&mut self) -> Result<(), Failure> {
         let clients = self.plan.options.clients as u32;
-        self.trace.world(self.now, || format!("{:?} is over", self.phase));
+        let phase = self.phase;
+        self.trace.world(self.now, || phase.reached().to_owned());
         self.phase = match self.phase {
             Phase::Faults | Phase::Agree => Phase::Serve,
             // With a bound of a few bytes a healthy disk, too, makes a leader hand over.

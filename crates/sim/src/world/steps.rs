@@ -140,6 +140,7 @@ impl<C: Clients> World<C> {
 
     pub(super) fn over(&mut self, index: usize) {
         let (_, step) = self.plan.steps[index].clone();
+        self.trace.world(self.now, || format!("over: {step}"));
         match step {
             Step::Slow { node, by, .. } => {
                 let slow = &mut self.nodes[node as usize - 1].slow;
@@ -148,15 +149,12 @@ impl<C: Clients> World<C> {
                 }
             }
             Step::Cut { from, to, both, .. } => {
-                self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
                 self.cut(&from, &to, both, false);
             }
             Step::Garble { from, to, how, one_in, .. } => {
-                self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
                 self.garble(&from, &to, (how, one_in), false);
             }
             Step::Chain { nodes, .. } => {
-                self.trace.world(self.now, || format!("over: {}", self.plan.steps[index].1));
                 self.chain(&nodes, false);
             }
             Step::Fill { node, .. } => self.empty(node as usize - 1, index),

@@ -159,7 +159,7 @@ impl<C: Clients> World<C> {
                 }
                 Out::Reply { client, reply } => {
                     self.told(node, client, reply.as_ref().err());
-                    self.line(node, || format!("replies {client:?}: {reply:?}"));
+                    self.line(node, || format!("answers {client:?}: {reply:?}"));
                     let op = self.clients.op_of(client);
                     let then = self.clients.replied(self.now, client, reply, &mut self.marks)?;
                     told.push((op, then));
@@ -223,45 +223,8 @@ impl<C: Clients> World<C> {
         let Some(running) = &self.nodes[node].running else { return Ok(()) };
         running.replica.check();
         let view = running.replica.view();
-        self.durable[node] = self.promises.stored(node);
-        if view.durable > self.durable[node] {
-            let what = format!(
-                "node {} takes {} for durable, on its disk is {}",
-                node + 1,
-                view.durable,
-                self.durable[node]
-            );
-            return Err(Failure::new("no_message_before_durable", what));
-        }
-        let (applied, digest) = (running.replica.applied(), running.replica.machine().digest());
-        let sight = Sight { process, view, applied, digest };
-        let voters = self.plan.options.voters as usize;
-        let logs = Logs { books: &self.books, durable: &self.durable, voters };
-        let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
-        if self.leaders.see(&sight, state)? {
-            self.marks.hit("a leader was elected");
-            let both = self.led == [true; 2];
-            self.led[usize::from(running.speaks == Generation::Now)] = true;
-            if self.led == [true; 2] && !both {
-                self.marks.hit("an old and a new node led");
-            }
-        }
-        if view.role == RoleName::Leader && view.high_watermark > Some(view.durable) {
-            self.marks.hit("a leader committed before its own disk");
-        }
-        let stored = self.books[node].below(view.durable);
-        let grown = self.committed.see(&sight, &logs)?;
-        self.marks.add("a batch was committed", grown as u64);
-        self.high_watermarks.see(&sight)?;
-        if view.end >= self.books[node].end() {
-            epoch_table_matches_log(node, view.start, view.epochs, &self.books[node])?;
-        }
-        self.machines.see(&sight)?;
-        if self.matched[node] < stored {
-            self.logs.see(node, &self.books[node], self.matched[node], stored)?;
-            self.matched[node] = stored;
-        }
-
+        let digest = running.replica.machine().digest();
+        // Before anything is judged: what is wrong shows in the trace with what changed.
         let now = Last {
             role: Some(view.role),
             epoch: view.epoch,
@@ -289,6 +252,44 @@ impl<C: Clients> World<C> {
             let word = |at: Option<Offset>| at.map_or("-".to_owned(), |at| at.to_string());
             let (from, to) = (word(before.high_watermark), word(now.high_watermark));
             self.trace.node(self.now, node, &view, || format!("hw {from} -> {to}"));
+        }
+        self.durable[node] = self.promises.stored(node);
+        if view.durable > self.durable[node] {
+            let what = format!(
+                "node {} takes {} for durable, on its disk is {}",
+                node + 1,
+                view.durable,
+                self.durable[node]
+            );
+            return Err(Failure::new("no_message_before_durable", what));
+        }
+        let applied = running.replica.applied();
+        let sight = Sight { process, view, applied, digest };
+        let voters = self.plan.options.voters as usize;
+        let logs = Logs { books: &self.books, durable: &self.durable, voters };
+        let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
+        if self.leaders.see(&sight, state)? {
+            self.marks.hit("a leader was elected");
+            let both = self.led == [true; 2];
+            self.led[usize::from(running.speaks == Generation::Now)] = true;
+            if self.led == [true; 2] && !both {
+                self.marks.hit("an old and a new node led");
+            }
+        }
+        if view.role == RoleName::Leader && view.high_watermark > Some(view.durable) {
+            self.marks.hit("a leader committed before its own disk");
+        }
+        let stored = self.books[node].below(view.durable);
+        let grown = self.committed.see(&sight, &logs)?;
+        self.marks.add("a batch was committed", grown as u64);
+        self.high_watermarks.see(&sight)?;
+        if view.end >= self.books[node].end() {
+            epoch_table_matches_log(node, view.start, view.epochs, &self.books[node])?;
+        }
+        self.machines.see(&sight)?;
+        if self.matched[node] < stored {
+            self.logs.see(node, &self.books[node], self.matched[node], stored)?;
+            self.matched[node] = stored;
         }
         Ok(())
     }
