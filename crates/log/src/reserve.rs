@@ -27,6 +27,18 @@ pub fn part_for_votes(reserve: u64) -> u64 {
 pub struct Reserved<D: Disk> {
     disk: D,
     reserve: Arc<Mutex<Reserve<D::File>>>,
+    share: Share,
+}
+
+/// How much of the reserve a handle may use up.
+#[derive(Clone, Copy, Debug)]
+enum Share {
+    All,
+    Nothing,
+    /// Half, for as long as the reserve is not whole again.
+    Half {
+        refills: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -38,6 +50,8 @@ struct Reserve<F> {
     /// Invariant: `held <= size`, once opened: a file that is too long is cut there.
     held: u64,
     size: u64,
+    /// How often it was made whole.
+    refills: u64,
 }
 
 /// An open file of a [`Reserved`].
@@ -52,7 +66,7 @@ pub struct ReservedFile<F> {
 
 impl<D: Disk> Clone for Reserved<D> {
     fn clone(&self) -> Reserved<D> {
-        Reserved { disk: self.disk.clone(), reserve: self.reserve.clone() }
+        Reserved { disk: self.disk.clone(), reserve: self.reserve.clone(), share: self.share }
     }
 }
 
@@ -70,10 +84,24 @@ impl<D: Disk> Reserved<D> {
             Some(file) => disk.len(file).map_err(Error::io(Operation::Read, &path))?,
             None => 0,
         };
-        let reserve = Reserve { file: found, path, dir: dir.to_owned(), held, size: bytes };
-        let mut reserved = Reserved { disk, reserve: Arc::new(Mutex::new(reserve)) };
+        let reserve =
+            Reserve { file: found, path, dir: dir.to_owned(), held, size: bytes, refills: 0 };
+        let reserve = Arc::new(Mutex::new(reserve));
+        let mut reserved = Reserved { disk, reserve, share: Share::All };
         reserved.refill()?;
         Ok(reserved)
+    }
+
+    /// For work that can wait until there is room: it uses nothing of the reserve.
+    pub fn without(&self) -> Reserved<D> {
+        Reserved { share: Share::Nothing, ..self.clone() }
+    }
+
+    /// For work that may make room, such as snapshots: until the reserve is whole again it uses
+    /// half of it. To be asked for only when nothing is promised any more that was not written.
+    pub fn half(&self) -> Reserved<D> {
+        let refills = self.lock().refills;
+        Reserved { share: Share::Half { refills }, ..self.clone() }
     }
 
     /// Whether part of the reserve is in use, or could not be put aside yet.
@@ -90,7 +118,7 @@ impl<D: Disk> Reserved<D> {
     /// Makes the reserve whole, if the disk has room for all of it. True if it is whole.
     pub fn refill(&mut self) -> Result<bool, Error> {
         let mut reserve = self.reserve.lock().expect("no call panics while it holds this");
-        let Reserve { file, path, dir, held, size } = &mut *reserve;
+        let Reserve { file, path, dir, held, size, refills } = &mut *reserve;
         if *held == *size && (*size == 0 || file.is_some()) {
             return Ok(true);
         }
@@ -104,7 +132,7 @@ impl<D: Disk> Reserved<D> {
         }
         let Some(file) = file else { return Ok(false) };
         match self.disk.allocate(file, *size) {
-            Ok(()) => *held = *size,
+            Ok(()) => (*held, *refills) = (*size, *refills + 1),
             Err(error) if is_full(&error) => return Ok(false),
             Err(error) => return Err(Error::io(Operation::Write, path)(error)),
         }
@@ -115,7 +143,12 @@ impl<D: Disk> Reserved<D> {
     fn give(&mut self, bytes: u64, votes: bool) -> io::Result<bool> {
         let mut reserve = self.reserve.lock().expect("no call panics while it holds this");
         let part = part_for_votes(reserve.size);
-        let kept = if votes { 0 } else { part };
+        let kept = match self.share {
+            Share::All if votes => 0,
+            Share::All => part,
+            Share::Half { refills } if refills == reserve.refills => reserve.size / 2,
+            Share::Half { .. } | Share::Nothing => return Ok(false),
+        };
         let least = reserve.held.saturating_sub(bytes.saturating_add(part)).max(kept);
         let Reserve { file, held, .. } = &mut *reserve;
         let Some(file) = file.as_mut().filter(|_| least < *held) else { return Ok(false) };
@@ -307,6 +340,33 @@ mod tests {
         assert_eq!(reserved.held_bytes(), 0);
         vote = reserved.append(&mut file, &bytes(1)).unwrap_err();
         assert_eq!(vote.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn work_that_can_wait_gets_nothing_and_work_that_makes_room_half_until_it_is_whole_again() {
+        let disk = MemoryDisk::default();
+        let mut reserved = open(&disk);
+        let mut log = reserved.open("log", Mode::Create).unwrap();
+        disk.limit_room(Some(0));
+        reserved.append(&mut log, &bytes(10)).unwrap();
+        let (mut none, mut half) = (reserved.without(), reserved.half());
+        let mut file = none.open("a", Mode::Create).unwrap();
+        // What the write to the log gave up beyond its own need is there for anybody.
+        let left = (SIZE - reserved.held_bytes() - 10) as usize;
+        none.append(&mut file, &bytes(left)).unwrap();
+        let held = reserved.held_bytes();
+        none.append(&mut file, &bytes(1)).unwrap_err();
+        assert_eq!(reserved.held_bytes(), held);
+        let mut file = half.open("b", Mode::Create).unwrap();
+        half.append(&mut file, &bytes((held - SIZE / 2) as usize)).unwrap();
+        assert_eq!(reserved.held_bytes(), SIZE / 2);
+        half.append(&mut file, &bytes(1)).unwrap_err();
+        reserved.append(&mut log, &bytes(1)).unwrap();
+        disk.limit_room(None);
+        assert!(reserved.refill().unwrap());
+        disk.limit_room(Some(0));
+        half.append(&mut file, &bytes(1)).unwrap_err();
+        assert!(!reserved.is_full(), "what was promised since has all of it");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub enum Errand<M> {
         bytes: Bytes,
         /// Whether it is the last one.
         last: bool,
+        /// Whether it may use room that is put aside.
+        reserve: bool,
     },
     /// Forget what there is of a download.
     Abandon {
@@ -39,6 +41,8 @@ pub enum Errand<M> {
         timestamp_ms: i64,
         /// The state.
         image: Image,
+        /// Whether it may use room that is put aside.
+        reserve: bool,
     },
     /// Make a machine of a snapshot.
     Load {

@@ -8,7 +8,7 @@ use crate::lane::{Errand, Report};
 use bytes::Bytes;
 use quorate_base::OffsetEpoch;
 use quorate_log::{
-    Disk, Error, PartialSnapshot, RecordView, Snapshot, SnapshotReader, SnapshotRecord,
+    Disk, Error, PartialSnapshot, RecordView, Reserved, Snapshot, SnapshotReader, SnapshotRecord,
     SnapshotWriter, discard_checked, kept_offset, remove_deleted,
 };
 use quorate_machine::{Image, Machine, OwnedRecord};
@@ -24,22 +24,23 @@ struct Writing<D: Disk> {
     id: OffsetEpoch,
     timestamp_ms: i64,
     image: Image,
-    writer: SnapshotWriter<D>,
+    writer: SnapshotWriter<Reserved<D>>,
 }
 
 /// The lane of one node.
 pub struct Lane<M: Machine, D: Disk> {
-    disk: D,
+    /// Uses nothing of the room that is put aside.
+    disk: Reserved<D>,
     partition: String,
     errands: VecDeque<Errand<M>>,
     writing: Option<Writing<D>>,
-    download: Option<PartialSnapshot<D>>,
+    download: Option<PartialSnapshot<Reserved<D>>>,
 }
 
 impl<M: Machine, D: Disk> Lane<M, D> {
     /// A lane with nothing to do. What an earlier process left half done is recovery's to remove.
-    pub fn new(disk: D, partition: &str) -> Lane<M, D> {
-        let partition = partition.to_owned();
+    pub fn new(disk: &Reserved<D>, partition: &str) -> Lane<M, D> {
+        let (disk, partition) = (disk.without(), partition.to_owned());
         Lane { disk, partition, errands: VecDeque::new(), writing: None, download: None }
     }
 
@@ -64,8 +65,9 @@ impl<M: Machine, D: Disk> Lane<M, D> {
             return self.write_on(writing);
         }
         match self.errands.remove(first.unwrap_or(0))? {
-            Errand::Store { source, id, position, bytes, last } => {
-                Some(match self.store(id, position, bytes, last) {
+            Errand::Store { source, id, position, bytes, last, reserve } => {
+                let stored = self.begin_download(id, position, reserve);
+                Some(match stored.and_then(|()| self.store(id, position, bytes, last)) {
                     Ok(whole) => Report::Stored { source, whole },
                     Err(why) => {
                         self.abandon();
@@ -80,8 +82,8 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                 }
                 None
             }
-            Errand::Write { id, timestamp_ms, image } => {
-                let disk = self.disk.clone();
+            Errand::Write { id, timestamp_ms, image, reserve } => {
+                let disk = self.room(reserve);
                 match SnapshotWriter::create(disk, &self.partition, id, timestamp_ms, &[]) {
                     Ok(writer) => {
                         self.writing = Some(Writing { id, timestamp_ms, image, writer });
@@ -129,6 +131,25 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         None
     }
 
+    /// The disk, with as much of the room that is put aside as an errand may use.
+    fn room(&self, reserve: bool) -> Reserved<D> {
+        if reserve { self.disk.half() } else { self.disk.clone() }
+    }
+
+    fn begin_download(
+        &mut self,
+        id: OffsetEpoch,
+        position: u64,
+        reserve: bool,
+    ) -> Result<(), String> {
+        if position == 0 {
+            self.abandon();
+            let partial = PartialSnapshot::create(self.room(reserve), &self.partition, id);
+            self.download = Some(partial.map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
     fn store(
         &mut self,
         id: OffsetEpoch,
@@ -137,11 +158,6 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         last: bool,
     ) -> Result<Option<Snapshot>, String> {
         let text = |error: Error| error.to_string();
-        if position == 0 {
-            self.abandon();
-            let partial = PartialSnapshot::create(self.disk.clone(), &self.partition, id);
-            self.download = Some(partial.map_err(text)?);
-        }
         let partial = self.download.as_mut().ok_or("its first bytes are not here")?;
         if (partial.id(), partial.bytes()) != (id, position) {
             let (of, upto) = (partial.id(), partial.bytes());

@@ -7,7 +7,7 @@ use quorate_base::{Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::{Disk, MemoryDisk, Meta, Reserved, Store, format};
 use quorate_machine::kv::{Condition, Query, Reply, Write};
 use quorate_machine::{Answer, Kv, Machine, Request, Sessioned};
-use quorate_node::config::{Config, HostPort, Voter};
+use quorate_node::config::{Cleanup, Config, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
 use quorate_node::{ClientId, Errand, Lane, Out, Replica};
 use quorate_raft::Endpoint;
@@ -39,6 +39,7 @@ fn disk() -> MemoryDisk {
 struct Solo {
     replica: Replica<Kvs>,
     store: Store<Reserved<MemoryDisk>>,
+    reserved: Reserved<MemoryDisk>,
     lane: Lane<Kvs, MemoryDisk>,
     disk: MemoryDisk,
     now: Time,
@@ -54,16 +55,21 @@ struct Solo {
 
 impl Solo {
     fn start(disk: MemoryDisk) -> Solo {
-        let (config, now) = (config(), Time(1));
+        Solo::start_with(disk, config())
+    }
+
+    fn start_with(disk: MemoryDisk, config: Config) -> Solo {
+        let now = Time(1);
         let own = Endpoint { listener: "CONTROLLER".into(), host: "self".into(), port: 9093 };
         let machine = Sessioned::new(Kv::new());
-        let Started { replica, store, .. } =
+        let Started { replica, store, disk: reserved, .. } =
             start(&config, own, disk.clone(), machine, 1, now).unwrap();
-        let lane = Lane::new(disk.clone(), &log_options(&config).partition);
+        let lane = Lane::new(&reserved, &log_options(&config).partition);
         let (written, loaded, replies) = (Vec::new(), Vec::new(), Vec::new());
         let mut solo = Solo {
             replica,
             store,
+            reserved,
             lane,
             disk,
             now,
@@ -102,6 +108,7 @@ impl Solo {
         match out {
             Out::Disk { id, job } => {
                 self.store.run(&mut vec![job]).unwrap();
+                self.replica.on_room(self.now, self.reserved.is_full());
                 self.replica.on_durable(self.now, id);
             }
             Out::Read { id, read } => {
@@ -183,6 +190,24 @@ fn a_snapshot_is_made_after_so_many_bytes_at_what_is_applied() {
     assert_eq!(solo.files(".checkpoint").len(), 2, "an older one is of no use");
     assert_eq!(solo.files(".part"), Vec::<String>::new());
     assert_eq!(solo.loaded, []);
+}
+
+#[test]
+fn a_full_disk_has_room_for_a_snapshot_where_that_may_shorten_the_log() {
+    for (cleanup, written) in [(Cleanup::Delete, true), (Cleanup::Compact, false)] {
+        // The log gives up a KiB more of it than it needs, which anybody may have.
+        let reserve_bytes = 32 << 10;
+        let mut solo = Solo::start_with(disk(), Config { cleanup, reserve_bytes, ..config() });
+        solo.put("key", "value");
+        solo.disk.limit_room(Some(0));
+        solo.put("key", &"value".repeat(400));
+        assert!(solo.reserved.is_full());
+        assert_eq!(solo.written.len(), 1, "it is tried");
+        let kept = solo.files(".checkpoint").len();
+        assert_eq!(kept == 1, written, "{cleanup:?}: {:?}", solo.files(""));
+        assert_eq!(solo.files(".part"), Vec::<String>::new());
+        assert_eq!(solo.get("key").map(|value| value.len()), Some(2_000));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 53] = [
+pub const ALL: [&str; 54] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -39,6 +39,7 @@ pub const ALL: [&str; 53] = [
     "a connection was refused",
     "records were read from the disk",
     "a snapshot was written",
+    "a snapshot was written on a full disk",
     "a snapshot could not be written",
     "a snapshot was loaded",
     "a snapshot was downloaded",

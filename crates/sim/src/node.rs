@@ -215,10 +215,10 @@ impl<M: Machine> Node<M> {
             port: bind.port,
         };
         let (disk, seed) = (self.disk.clone(), self.rng.next());
-        let lane = Lane::new(disk.clone(), &log_options(&self.config).partition);
         let Started { replica, store, disk: reserve, notes: _ } =
             start(&self.config, own, disk, machine, seed, clock.local(now))
                 .map_err(|error| error.to_string())?;
+        let lane = Lane::new(&reserve, &log_options(&self.config).partition);
         self.life += 1;
         self.running = Some(Running {
             replica,

@@ -388,11 +388,11 @@ impl World {
         let own = Endpoint { listener: config.listener.clone(), host: "self".into(), port: 9093 };
         let (disk, now) = (formatted(&config), Time(1));
         let machine = Sessioned::new(Kv::new());
-        let Started { replica, store, notes, .. } =
+        let Started { replica, store, disk: reserved, notes } =
             start(&config, own, disk.clone(), machine, 1, now).expect("just formatted");
         assert_eq!(notes, []);
         let (links, open) = (Vec::new(), Vec::new());
-        let lane = Lane::new(disk.clone(), &log_options(&config).partition);
+        let lane = Lane::new(&reserved, &log_options(&config).partition);
         World { replica, store, disk, lane, now, links, open, steps: 0 }
     }
 

@@ -62,7 +62,9 @@ impl<M: Machine> Replica<M> {
             Effect::Store { snapshot, at, source, last } => {
                 let (of, bytes) = self.piece.take().expect("the core keeps what it was just given");
                 assert!(of == source, "the core keeps the piece of {source:?}, not of {of:?}");
-                let errand = Errand::Store { source, id: snapshot, position: at, bytes, last };
+                let reserve = self.may_use_the_reserve();
+                let (id, position) = (snapshot, at);
+                let errand = Errand::Store { source, id, position, bytes, last, reserve };
                 self.out.push(Out::Lane(errand));
             }
             Effect::Abandon { snapshot } => {

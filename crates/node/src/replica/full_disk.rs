@@ -142,6 +142,12 @@ impl<M: Machine> Replica<M> {
         self.push(Out::Reply { client, reply: Err(Error::LeftBehind) });
     }
 
+    /// Whether work that may make room may use up part of what is put aside: nothing of it is
+    /// needed any more for what was promised before the disk was full.
+    pub(super) fn may_use_the_reserve(&self) -> bool {
+        self.room.full && self.quorum.view().durable == self.log.end()
+    }
+
     /// What the full disk means for those who ask this node; `None` if it has room.
     pub(crate) fn full_disk_in_words(&self) -> Option<&'static str> {
         self.room.full.then_some(

@@ -122,9 +122,13 @@ impl<M: Machine> Replica<M> {
             let timestamp_ms = self.applied.timestamp_ms;
             self.making.take(self.now, Taken { id, timestamp_ms, image });
         }
+        let reserve = self.may_use_the_reserve() && self.settings.trims;
+        if self.room.is_full() && self.settings.trims && !reserve {
+            return; // Once all that was promised is stored.
+        }
         let durable = self.quorum.view().durable;
         if let Some(Taken { id, timestamp_ms, image }) = self.making.hand_on(durable) {
-            self.push(Out::Lane(Errand::Write { id, timestamp_ms, image }));
+            self.push(Out::Lane(Errand::Write { id, timestamp_ms, image, reserve }));
         }
     }
 

@@ -450,7 +450,7 @@ fn begin<M: Machine + Send + 'static>(
         warn!(directory = %config.directory.display(), "{note}");
     }
     let thread = |source| StartError::Thread { source };
-    let lane = Lane::new(files.clone(), &log_options(config).partition);
+    let lane = Lane::new(&disk, &log_options(config).partition);
     let disk = DiskThread::start(store, disk, inbox.clone()).map_err(thread)?;
     Ok((replica, disk, LaneThread::start(lane, inbox.clone()).map_err(thread)?))
 }

@@ -123,9 +123,9 @@ impl World {
         let (mut config, disk) = (config(id, self.voters), self.disks[id as usize - 1].clone());
         (self.tune)(&mut config);
         let machine = Sessioned::new(Kv::new());
-        let Started { replica, store, .. } =
+        let Started { replica, store, disk, .. } =
             start(&config, own, disk.clone(), machine, u64::from(id), self.now)?;
-        let lane = Lane::new(disk, &log_options(&config).partition);
+        let lane = Lane::new(&disk, &log_options(&config).partition);
         self.nodes.insert(id, Node { replica, store, lane });
         Ok(())
     }

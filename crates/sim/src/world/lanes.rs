@@ -68,6 +68,9 @@ impl<C: Clients> World<C> {
             Report::Spoiled { why, .. } => format!("a download is no good: {why}"),
             Report::Written(Snapshot { id, bytes, .. }) => {
                 self.marks.hit("a snapshot was written");
+                if self.nodes[node].running.as_ref().is_some_and(|running| running.full) {
+                    self.marks.hit("a snapshot was written on a full disk");
+                }
                 format!("has written the snapshot {id}, {bytes} bytes")
             }
             Report::NotWritten { id, why } => {
