@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use bytes::Bytes;
-use quorate_base::{Rng, Uuid};
+use quorate_base::{Epoch, Offset, Rng, Uuid};
 use quorate_log::{Fact, OsDisk, dump};
 use quorate_machine::kafka::{Fault, Loader, MetadataImage, Partition, Refused};
+use quorate_machine::{Batch, Headers, Record};
 use quorate_wire::record::metadata as record;
 use quorate_wire::record::metadata::{FeatureLevel, MetadataRecord};
 use quorate_wire::{Tags, arbitrary};
@@ -249,7 +250,7 @@ fn a_leader_that_is_named_begins_a_new_epoch_even_if_it_is_the_same() {
     assert_eq!(only(&image).partition_epoch, 1);
     image.apply(record::PartitionChange { isr: Some(vec![1]), ..change(7, 0) }.into()).unwrap();
     assert_eq!((only(&image).leader_epoch, only(&image).partition_epoch), (1, 2));
-    assert_eq!((&only(&image).isr[..], &only(&image).replicas[..]), (&[1][..], &[1, 2, 3][..]));
+    assert_eq!((only(&image).isr(), only(&image).replicas()), (&[1][..], &[1, 2, 3][..]));
     let unclean = record::PartitionChange { leader_recovery_state: 1, ..change(7, 0) };
     image.apply(unclean.into()).unwrap();
     assert!(only(&image).recovering);
@@ -258,11 +259,11 @@ fn a_leader_that_is_named_begins_a_new_epoch_even_if_it_is_the_same() {
 #[test]
 fn directories_are_one_a_replica() {
     let mut image = with_one_partition();
-    assert_eq!(&only(&image).directories[..], [Uuid::ZERO; 3]);
+    assert_eq!(only(&image).directories(), [Uuid::ZERO; 3]);
     // Unknown ones follow the replicas, known ones must be named.
     let more = Some(vec![1, 2, 3, 4]);
     image.apply(record::PartitionChange { replicas: more, ..change(7, 0) }.into()).unwrap();
-    assert_eq!(&only(&image).directories[..], [Uuid::ZERO; 4]);
+    assert_eq!(only(&image).directories(), [Uuid::ZERO; 4]);
     let known = Some(vec![Uuid([9; 16]); 4]);
     image.apply(record::PartitionChange { directories: known, ..change(7, 0) }.into()).unwrap();
     let fewer = record::PartitionChange { replicas: Some(vec![1]), ..change(7, 0) };
@@ -303,14 +304,14 @@ fn eligible_leaders_are_forgotten_of_one_topic_or_of_all() {
     let elr = Some(vec![2]);
     let change = record::PartitionChange { eligible_leader_replicas: elr, ..change(7, 0) };
     image.apply(change.clone().into()).unwrap();
-    assert_eq!(&only(&image).elr[..], [2]);
+    assert_eq!(only(&image).elr(), [2]);
     let clear = |name: &str| record::ClearElr { topic_name: name.to_owned(), tags: Tags::new() };
     assert!(matches!(image.apply(clear("u").into()), Err(Refused::UnknownTopicName { .. })));
     for name in ["t", ""] {
         image.apply(change.clone().into()).unwrap();
         let epoch = only(&image).partition_epoch;
         image.apply(clear(name).into()).unwrap();
-        assert_eq!((only(&image).elr.len(), only(&image).partition_epoch), (0, epoch + 1));
+        assert_eq!((only(&image).elr().len(), only(&image).partition_epoch), (0, epoch + 1));
         image.apply(clear(name).into()).unwrap();
         assert_eq!(only(&image).partition_epoch, epoch + 1, "there was nothing to forget");
     }
@@ -406,4 +407,26 @@ fn what_is_left_out_is_told() {
     let id = Uuid([7; 16]);
     assert_eq!(told, format!("PARTITION_CHANGE_RECORD: no topic has the id {id}"));
     assert_eq!(*loader.image(), MetadataImage::default());
+
+    // Of a batch the rest is taken.
+    let (lost, good) = (change(7, 3).into(), topic("t", 7));
+    let values = [lost, good].map(|record: MetadataRecord| record.encode(0).unwrap());
+    let record = |at: usize| Record {
+        offset: Offset(20 + at as u64),
+        key: None,
+        value: Some(&values[at]),
+        headers: Headers::NONE,
+    };
+    let batch = Batch {
+        base: Offset(20),
+        end: Offset(22),
+        epoch: Epoch(1),
+        timestamp_ms: 0,
+        records: &[record(0), record(1)],
+    };
+    let mut told = Vec::new();
+    loader.apply_batch(&batch, &mut |offset, fault| told.push((offset, fault.to_string())));
+    let why = format!("PARTITION_CHANGE_RECORD: no topic has the id {id}");
+    assert_eq!(told, [(Offset(20), why)]);
+    assert_eq!(loader.image().topics().len(), 1);
 }

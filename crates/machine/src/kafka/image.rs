@@ -103,8 +103,8 @@ impl MetadataImage {
                 return brokers::register_controller(&mut self.controllers, record);
             }
             MetadataRecord::Topic(record) => return self.topics.create(record),
-            MetadataRecord::Partition(record) => return self.topics.describe(record),
-            MetadataRecord::PartitionChange(record) => return self.topics.change(record),
+            MetadataRecord::Partition(record) => return self.topics.describe(&record),
+            MetadataRecord::PartitionChange(record) => return self.topics.change(&record),
             MetadataRecord::RemoveTopic(record) => {
                 let name = self.topics.remove(record.topic_id)?;
                 self.configs.remove_topic(&name);

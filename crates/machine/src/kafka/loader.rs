@@ -6,7 +6,9 @@
 
 use super::image::MetadataImage;
 use super::refused::Refused;
+use crate::Batch;
 use bytes::Bytes;
+use quorate_base::Offset;
 use quorate_wire::record::metadata::MetadataRecord;
 use std::fmt;
 
@@ -60,6 +62,15 @@ impl Loader {
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Takes a whole batch of the log; `told` hears of each record that is left out.
+    pub fn apply_batch(&mut self, batch: &Batch<'_>, told: &mut dyn FnMut(Offset, Fault)) {
+        for record in batch.records {
+            if let Err(fault) = self.apply_value(record.value.map(Bytes::copy_from_slice)) {
+                told(record.offset, fault);
+            }
+        }
     }
 
     /// Takes the value of the next record of the log or of a snapshot.

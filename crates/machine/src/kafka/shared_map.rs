@@ -9,11 +9,10 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most entries of a leaf: what a first write after a clone copies.
-const LEAF: usize = 32;
-
-/// The map. Keys must be cheap to clone: the directory has the first of each leaf.
-pub struct SharedMap<K, V> {
+/// The map. Keys must be cheap to clone: the directory has the first of each leaf. `LEAF` is how
+/// many entries a leaf has at most: what a first write after a clone copies. Where there may be a
+/// million entries more keep the directory short, for a new leaf moves half of it.
+pub struct SharedMap<K, V, const LEAF: usize = 32> {
     /// Invariant: no leaf is empty; keys ascend within and across leaves; `first` is the key of a
     /// leaf's first entry.
     leaves: Arc<Vec<Leaf<K, V>>>,
@@ -31,34 +30,34 @@ impl<K: Clone, V> Clone for Leaf<K, V> {
     }
 }
 
-impl<K, V> Clone for SharedMap<K, V> {
-    fn clone(&self) -> SharedMap<K, V> {
+impl<K, V, const LEAF: usize> Clone for SharedMap<K, V, LEAF> {
+    fn clone(&self) -> SharedMap<K, V, LEAF> {
         SharedMap { leaves: Arc::clone(&self.leaves), len: self.len }
     }
 }
 
-impl<K, V> Default for SharedMap<K, V> {
-    fn default() -> SharedMap<K, V> {
+impl<K, V, const LEAF: usize> Default for SharedMap<K, V, LEAF> {
+    fn default() -> SharedMap<K, V, LEAF> {
         SharedMap { leaves: Arc::default(), len: 0 }
     }
 }
 
-impl<K: PartialEq, V: PartialEq> PartialEq for SharedMap<K, V> {
-    fn eq(&self, other: &SharedMap<K, V>) -> bool {
+impl<K: PartialEq, V: PartialEq, const LEAF: usize> PartialEq for SharedMap<K, V, LEAF> {
+    fn eq(&self, other: &SharedMap<K, V, LEAF>) -> bool {
         let shared = Arc::ptr_eq(&self.leaves, &other.leaves);
         shared || self.len == other.len && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Eq, V: Eq> Eq for SharedMap<K, V> {}
+impl<K: Eq, V: Eq, const LEAF: usize> Eq for SharedMap<K, V, LEAF> {}
 
-impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for SharedMap<K, V> {
+impl<K: fmt::Debug, V: fmt::Debug, const LEAF: usize> fmt::Debug for SharedMap<K, V, LEAF> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
 }
 
-impl<K, V> SharedMap<K, V> {
+impl<K, V, const LEAF: usize> SharedMap<K, V, LEAF> {
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.len
@@ -76,14 +75,14 @@ impl<K, V> SharedMap<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone, const LEAF: usize> SharedMap<K, V, LEAF> {
     /// The value of a key.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
-        let entries = &self.leaves[self.leaf_of(key)?].entries;
-        find(entries, key).ok().map(|at| &entries[at].1)
+        let (leaf_at, at) = self.place(key).ok()?;
+        Some(&self.leaves[leaf_at].entries[at].1)
     }
 
     /// Whether there is such a key.
@@ -99,29 +98,57 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        let leaf_at = self.leaf_of(key)?;
-        let at = find(&self.leaves[leaf_at].entries, key).ok()?;
+        let (leaf_at, at) = self.place(key).ok()?;
         let leaf = &mut Arc::make_mut(&mut self.leaves)[leaf_at];
         Arc::make_mut(&mut leaf.entries).get_mut(at).map(|(_, value)| value)
     }
 
     /// Sets a key; the value before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        let leaf_at = self.leaf_of(&key);
+        match self.place(&key) {
+            Ok((leaf_at, at)) => {
+                let leaf = &mut Arc::make_mut(&mut self.leaves)[leaf_at];
+                let entry = &mut Arc::make_mut(&mut leaf.entries)[at];
+                Some(std::mem::replace(&mut entry.1, value))
+            }
+            Err((leaf_at, at)) => {
+                self.insert_at(leaf_at, at, key, value);
+                None
+            }
+        }
+    }
+
+    /// Sets a key that is not there yet; whether it was not.
+    #[must_use]
+    pub fn insert_new(&mut self, key: K, value: V) -> bool {
+        let place = self.place(&key);
+        if let Err((leaf_at, at)) = place {
+            self.insert_at(leaf_at, at, key, value);
+        }
+        place.is_err()
+    }
+
+    /// In which leaf a key is and where there, or would be.
+    fn place<Q: Ord + ?Sized>(&self, key: &Q) -> Result<(usize, usize), (usize, usize)>
+    where
+        K: Borrow<Q>,
+    {
+        let Some(leaf_at) = self.leaf_of(key) else { return Err((0, 0)) };
+        match find(&self.leaves[leaf_at].entries, key) {
+            Ok(at) => Ok((leaf_at, at)),
+            Err(at) => Err((leaf_at, at)),
+        }
+    }
+
+    fn insert_at(&mut self, leaf_at: usize, at: usize, key: K, value: V) {
         let leaves = Arc::make_mut(&mut self.leaves);
-        let Some(leaf_at) = leaf_at else {
-            leaves.push(Leaf { first: key.clone(), entries: Arc::new(vec![(key, value)]) });
-            self.len += 1;
-            return None;
-        };
-        let is_last = leaf_at + 1 == leaves.len();
-        let leaf = &mut leaves[leaf_at];
-        let entries = Arc::make_mut(&mut leaf.entries);
-        let at = match find(entries, &key) {
-            Ok(at) => return Some(std::mem::replace(&mut entries[at].1, value)),
-            Err(at) => at,
-        };
         self.len += 1;
+        let is_last = leaf_at + 1 >= leaves.len();
+        let Some(leaf) = leaves.get_mut(leaf_at) else {
+            leaves.push(Leaf { first: key.clone(), entries: Arc::new(vec![(key, value)]) });
+            return;
+        };
+        let entries = Arc::make_mut(&mut leaf.entries);
         if entries.len() < LEAF {
             if at == 0 {
                 leaf.first = key.clone();
@@ -129,8 +156,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
             if entries.len() == entries.capacity() {
                 entries.reserve_exact((entries.len() / 2 + 1).min(LEAF - entries.len()));
             }
-            entries.insert(at, (key, value));
-            return None;
+            return entries.insert(at, (key, value));
         }
         // Keys that arrive in order leave full leaves behind, others half full ones.
         let cut = if is_last && at == LEAF { LEAF } else { LEAF / 2 };
@@ -149,7 +175,6 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
             leaves.reserve_exact(leaves.len() / 2 + 1);
         }
         leaves.insert(leaf_at + 1, Leaf { first, entries: Arc::new(right) });
-        None
     }
 
     /// Removes a key; the value before.
@@ -157,8 +182,7 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        let leaf_at = self.leaf_of(key)?;
-        let at = find(&self.leaves[leaf_at].entries, key).ok()?;
+        let (leaf_at, at) = self.place(key).ok()?;
         let leaves = Arc::make_mut(&mut self.leaves);
         let leaf = &mut leaves[leaf_at];
         let entries = Arc::make_mut(&mut leaf.entries);
@@ -199,8 +223,8 @@ fn find<K: Borrow<Q>, V, Q: Ord + ?Sized>(entries: &[(K, V)], key: &Q) -> Result
     entries.binary_search_by(|(found, _)| found.borrow().cmp(key))
 }
 
-impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> SharedMap<K, V> {
+impl<K: Ord + Clone, V: Clone, const LEAF: usize> FromIterator<(K, V)> for SharedMap<K, V, LEAF> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> SharedMap<K, V, LEAF> {
         let mut map = SharedMap::default();
         entries.into_iter().for_each(|(key, value)| drop(map.insert(key, value)));
         map
@@ -212,6 +236,8 @@ mod tests {
     use super::*;
     use quorate_base::Rng;
     use std::collections::BTreeMap;
+
+    const LEAF: usize = 32;
 
     fn check(map: &SharedMap<u32, u64>, model: &BTreeMap<u32, u64>) {
         assert!(map.iter().eq(model));
@@ -226,7 +252,8 @@ mod tests {
     fn it_agrees_with_a_model_and_clones_do_not_change() {
         for seed in 0..8 {
             let mut rng = Rng::new(seed);
-            let (mut map, mut model) = (SharedMap::default(), BTreeMap::new());
+            let mut map: SharedMap<u32, u64> = SharedMap::default();
+            let mut model = BTreeMap::new();
             let mut before = Vec::new();
             // Growing, then shrinking, so that leaves split, merge and vanish.
             for step in 0..4_000u64 {
@@ -237,6 +264,11 @@ mod tests {
                 }
                 let probe = rng.below(700) as u32;
                 assert_eq!(map.get(&probe), model.get(&probe));
+                let is_new = !model.contains_key(&probe);
+                if rng.one_in(9) {
+                    assert_eq!(map.insert_new(probe, step), is_new);
+                    model.entry(probe).or_insert(step);
+                }
                 if let Some(value) = map.get_mut(&probe) {
                     *value += 1;
                 }

@@ -19,12 +19,15 @@ pub struct Topic {
     pub partitions: SharedMap<i32, Partition>,
 }
 
+/// Most entries of a leaf of the maps of topics.
+const LEAF: usize = 128;
+
 /// All topics.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topics {
-    by_id: SharedMap<Uuid, Topic>,
+    by_id: SharedMap<Uuid, Topic, LEAF>,
     /// Invariant: exactly the names of `by_id`.
-    by_name: SharedMap<Arc<str>, Uuid>,
+    by_name: SharedMap<Arc<str>, Uuid, LEAF>,
     /// How many partitions all of them have.
     partitions: usize,
 }
@@ -67,13 +70,16 @@ impl Topics {
     }
 
     pub(super) fn create(&mut self, record: record::Topic) -> Result<(), Refused> {
-        let (name, id) = (record.name, record.topic_id);
-        if self.by_name.contains(name.as_str()) || self.by_id.contains(&id) {
-            return Err(Refused::TopicExists { name, id });
+        let (name, id): (Arc<str>, Uuid) = (record.name.into(), record.topic_id);
+        let topic = Topic { name: Arc::clone(&name), partitions: SharedMap::default() };
+        let exists = || Err(Refused::TopicExists { name: name.to_string(), id });
+        if !self.by_id.insert_new(id, topic) {
+            return exists();
         }
-        let name: Arc<str> = name.into();
-        self.by_name.insert(Arc::clone(&name), id);
-        self.by_id.insert(id, Topic { name, partitions: SharedMap::default() });
+        if !self.by_name.insert_new(Arc::clone(&name), id) {
+            self.by_id.remove(&id);
+            return exists();
+        }
         Ok(())
     }
 
@@ -85,7 +91,7 @@ impl Topics {
         Ok(removed.name)
     }
 
-    pub(super) fn describe(&mut self, record: record::Partition) -> Result<(), Refused> {
+    pub(super) fn describe(&mut self, record: &record::Partition) -> Result<(), Refused> {
         let (id, number) = (record.topic_id, record.partition_id);
         let partition = Partition::of(record)?;
         let topic = self.by_id.get_mut(&id).ok_or(Refused::UnknownTopic { id })?;
@@ -94,7 +100,7 @@ impl Topics {
         Ok(())
     }
 
-    pub(super) fn change(&mut self, record: PartitionChange) -> Result<(), Refused> {
+    pub(super) fn change(&mut self, record: &PartitionChange) -> Result<(), Refused> {
         let (id, number) = (record.topic_id, record.partition_id);
         let found = self.by_id.get(&id).ok_or(Refused::UnknownTopic { id })?;
         let unknown = Refused::UnknownPartition { topic: id, partition: number };
