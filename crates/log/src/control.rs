@@ -7,15 +7,16 @@ use bytes::Bytes;
 use quorate_base::{Epoch, Offset};
 pub use quorate_wire::record::control::ControlType;
 
-/// A batch of one control record; `value` is encoded already.
+/// A batch of control records; the values are encoded already.
 pub fn control_batch(
     base: Offset,
     epoch: Epoch,
     timestamp_ms: i64,
-    kind: ControlType,
-    value: &[u8],
+    records: &[(ControlType, Bytes)],
 ) -> Bytes {
     let mut batch = BatchBuilder::control(base, epoch, timestamp_ms);
-    batch.record(Some(&kind.key()), Some(value), &[]);
+    for (kind, value) in records {
+        batch.record(Some(&kind.key()), Some(value), &[]);
+    }
     batch.finish()
 }

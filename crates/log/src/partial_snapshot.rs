@@ -8,7 +8,7 @@ use crate::disk::{Disk, Mode, Operation};
 use crate::file::join;
 use crate::snapshot_name::part_name;
 use crate::snapshot_reader::check_path;
-use crate::{Error, Snapshot};
+use crate::{Error, Head, Snapshot};
 use bytes::Bytes;
 use quorate_base::OffsetEpoch;
 
@@ -71,13 +71,13 @@ impl<D: Disk> PartialSnapshot<D> {
     /// leader sent anything but a whole snapshot of this id; the file goes then. What is returned
     /// may be told to the core as stored, and given to [`crate::Log::adopt`]; until that is carried
     /// out the file waits.
-    pub fn check(mut self) -> Result<Snapshot, Error> {
+    pub fn check(mut self) -> Result<(Snapshot, Head), Error> {
         self.sync()?;
-        let snapshot = check_path(&self.disk, &self.path, self.id)?;
+        let whole = check_path(&self.disk, &self.path, self.id)?;
         self.disk.protect(&mut self.file).map_err(Error::io(Operation::Write, &self.path))?;
         // The name of the part file, so that nothing is left to do for it when it is renamed.
         self.kept = true;
-        Ok(snapshot)
+        Ok(whole)
     }
 
     /// Gives up and takes the file away, as a drop does.

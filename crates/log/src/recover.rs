@@ -20,40 +20,11 @@ use crate::snapshot_name::{DAMAGED, DELETED, SnapshotName};
 use crate::snapshot_shelf::{self, Shelf};
 use crate::synced_file::{self, Found, Mark, SyncedFile};
 use crate::{
-    Election, EpochTable, Error, IndexBytes, Note, Options, Snapshot, election_file, epoch_file,
+    Election, EpochTable, Error, IndexBytes, Note, Options, Recovery, election_file, epoch_file,
     must_reach_file,
 };
 use quorate_base::{Offset, OffsetEpoch};
 use std::io;
-
-/// What a directory holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Recovery {
-    /// What this replica knew of elections; `None` if it has seen none.
-    pub election: Option<Election>,
-    /// First offset of the log.
-    pub start: Offset,
-    /// One past its last offset; all below is durable.
-    pub end: Offset,
-    /// Where each epoch begins.
-    pub epochs: EpochTable,
-    /// The snapshots, oldest first; the newest was read whole. Without the bootstrap one at 0.
-    pub snapshots: Vec<Snapshot>,
-    /// The log went up to here once and has lost a part since: until it is there again this replica
-    /// must not vote or stand (see [`crate::set_aside`]).
-    pub must_reach: Option<OffsetEpoch>,
-    /// What had to be mended, for one line of the node's log each.
-    pub notes: Vec<Note>,
-    pub(crate) segments: Vec<Segment>,
-}
-
-impl Recovery {
-    /// The end of the log and the epoch of its last record, or of the snapshot that it begins and
-    /// ends behind.
-    pub fn last(&self) -> OffsetEpoch {
-        OffsetEpoch::new(self.end, self.epochs.last_epoch().unwrap_or_default())
-    }
-}
 
 /// Reads and mends the partition's directory. Fails on one that was never formatted.
 pub fn recover<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
@@ -74,9 +45,17 @@ fn recover_once<D: Disk>(
 ) -> Result<Option<Recovery>, Error> {
     let &Options { ref partition, index_interval_bytes, .. } = options;
     let reached = OffsetEpoch::default();
-    let (begins, met) = (None, false);
-    let mut recover =
-        Recover { disk, dir: partition, index_interval_bytes, notes, reached, begins, met };
+    let (begins, met, controls) = (None, false, Vec::new());
+    let mut recover = Recover {
+        disk,
+        dir: partition,
+        index_interval_bytes,
+        notes,
+        reached,
+        begins,
+        met,
+        controls,
+    };
     let names = recover.names()?;
     let election = recover.election()?;
     let must_reach = must_reach_file::read(recover.disk, recover.dir)?;
@@ -100,8 +79,19 @@ fn recover_once<D: Disk>(
     recover.epochs(table, &epochs, mark)?;
     let segment = segments.last().expect("there is a segment").base;
     recover.mark(mark, Mark { segment, end, position })?;
-    let (snapshots, notes) = (shelf.held, Vec::new());
-    Ok(Some(Recovery { election, start, end, epochs, snapshots, must_reach, notes, segments }))
+    let controls = std::mem::take(&mut recover.controls);
+    Ok(Some(Recovery {
+        election,
+        start,
+        end,
+        epochs,
+        snapshots: shelf.held,
+        head: shelf.head,
+        controls: controls.into_iter().filter(|base| *base >= start).collect(),
+        must_reach,
+        notes: Vec::new(),
+        segments,
+    }))
 }
 
 struct Recover<'a, D: Disk> {
@@ -115,6 +105,8 @@ struct Recover<'a, D: Disk> {
     begins: Option<Offset>,
     /// Whether a batch begins there.
     met: bool,
+    /// The control batches that were right.
+    controls: Vec<Offset>,
 }
 
 impl<D: Disk> Recover<'_, D> {
@@ -304,9 +296,13 @@ impl<D: Disk> Recover<'_, D> {
             let segment = Segment::new(*base, self.index_interval_bytes);
             let (begins, mut met) = (self.begins, self.met);
             let mut reached = self.reached;
+            let controls = &mut self.controls;
             let scan = scan(self.disk, &file, &path, segment, epochs, |header, position| {
                 check.batch(header, position);
                 met |= begins == Some(header.base);
+                if header.control {
+                    controls.push(header.base);
+                }
                 reached = OffsetEpoch::new(header.end(), header.epoch);
             })?;
             reached.offset = scan.end;

@@ -4,6 +4,7 @@
 //! is a value, because it is carried out on a thread of its own.
 
 use crate::Error;
+use crate::control::ControlType;
 use crate::disk::{Disk, Mode, Operation};
 use bytes::Bytes;
 use quorate_base::OffsetEpoch;
@@ -18,6 +19,10 @@ pub struct Snapshot {
     /// The time of the last record that it covers, in milliseconds since 1970; from its header.
     pub timestamp_ms: i64,
 }
+
+/// The control records that follow a snapshot's header in its batch: the quorum's version and
+/// voters, if they are in the log (KIP-853); types and encoded values.
+pub type Head = Vec<(ControlType, Bytes)>;
 
 /// A piece of a snapshot's file to be read; not aligned to batches (KIP-630).
 #[derive(Clone, PartialEq, Eq, Debug)]

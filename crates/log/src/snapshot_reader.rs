@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::file::join;
 use crate::reader::{BatchReader, Found};
 use crate::snapshot_name::snapshot_name;
-use crate::{Batch, Error, Snapshot};
+use crate::{Batch, Error, Head, Snapshot};
 use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch};
 use quorate_wire::record::control::{SnapshotFooter, SnapshotHeader};
@@ -24,7 +24,7 @@ pub struct SnapshotReader<D: Disk> {
     path: String,
     id: OffsetEpoch,
     timestamp_ms: i64,
-    voters: Vec<(ControlType, Bytes)>,
+    voters: Head,
     /// Offset of the next batch.
     next: Offset,
     ended: bool,
@@ -189,17 +189,18 @@ pub fn check_snapshot<D: Disk>(
     partition: &str,
     id: OffsetEpoch,
 ) -> Result<Snapshot, Error> {
-    check_path(disk, &join(partition, &snapshot_name(id)), id)
+    check_path(disk, &join(partition, &snapshot_name(id)), id).map(|(snapshot, _)| snapshot)
 }
 
 pub(crate) fn check_path<D: Disk>(
     disk: &D,
     path: &str,
     id: OffsetEpoch,
-) -> Result<Snapshot, Error> {
+) -> Result<(Snapshot, Head), Error> {
     let mut reader = SnapshotReader::open_path(disk, path, id)?;
     while reader.next()?.is_some() {}
-    Ok(Snapshot { id, bytes: reader.bytes(), timestamp_ms: reader.timestamp_ms() })
+    let snapshot = Snapshot { id, bytes: reader.bytes(), timestamp_ms: reader.timestamp_ms() };
+    Ok((snapshot, reader.voters))
 }
 
 /// Looks at the header and at the footer only: finds a file that was cut short, not a flipped bit.
@@ -222,7 +223,7 @@ pub fn glance_at_snapshot<D: Disk>(
         }
         // A footer of another length, or none: only a full look can tell.
         Some(Found::Batch(_) | Found::Damaged(..) | Found::Nothing(_)) | None => {
-            return check_path(disk, &path, id);
+            return check_path(disk, &path, id).map(|(snapshot, _)| snapshot);
         }
     }
     Ok(Snapshot { id, bytes, timestamp_ms })

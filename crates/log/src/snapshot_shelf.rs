@@ -8,9 +8,9 @@
 use crate::disk::{Disk, Operation};
 use crate::file::join;
 use crate::set_away::Away;
-use crate::snapshot_name::{DAMAGED, SnapshotName};
-use crate::snapshot_reader::{check_snapshot, glance_at_snapshot};
-use crate::{Error, Note, Snapshot};
+use crate::snapshot_name::{DAMAGED, SnapshotName, snapshot_name};
+use crate::snapshot_reader::{check_path, glance_at_snapshot};
+use crate::{Error, Head, Note, Snapshot};
 use quorate_base::{Offset, OffsetEpoch};
 
 /// The names of one directory, sorted out.
@@ -19,6 +19,8 @@ pub(crate) struct Shelf {
     pub held: Vec<Snapshot>,
     /// Whether there is the bootstrap snapshot, which ends at 0.
     pub bootstrap: Option<OffsetEpoch>,
+    /// What the newest one says of version and voters; without any, the bootstrap snapshot.
+    pub head: Head,
     /// Where snapshots end, those that were set aside too.
     pub ends: Vec<Offset>,
 }
@@ -45,11 +47,16 @@ pub(crate) fn read<D: Disk>(
         SnapshotName::Part(_) | SnapshotName::Deleted(_) => None,
     }));
 
-    let mut held: Vec<Snapshot> = Vec::new();
+    let (mut held, mut head): (Vec<Snapshot>, Head) = (Vec::new(), Head::new());
     let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
     for id in ids.into_iter().rev() {
         let judged = match held.is_empty() {
-            true => check_snapshot(&*away.disk, dir, id),
+            true => check_path(&*away.disk, &join(dir, &snapshot_name(id)), id).map(
+                |(snapshot, found)| {
+                    head = found;
+                    snapshot
+                },
+            ),
             false => glance_at_snapshot(&*away.disk, dir, id),
         };
         match judged {
@@ -74,7 +81,11 @@ pub(crate) fn read<D: Disk>(
         }
         same
     });
-    Ok(Shelf { held, bootstrap, ends })
+    if let (Some(id), []) = (bootstrap, &held[..]) {
+        // Without it nobody would know who counts: damage there ends the start.
+        head = check_path(&*disk, &join(dir, &snapshot_name(id)), id)?.1;
+    }
+    Ok(Shelf { held, bootstrap, head, ends })
 }
 
 /// Sets a snapshot aside in which a load found damage: durably renamed, so that the next start does
@@ -84,7 +95,7 @@ pub fn set_aside_snapshot<D: Disk>(
     partition: &str,
     id: OffsetEpoch,
 ) -> Result<Note, Error> {
-    let path = join(partition, &crate::snapshot_name::snapshot_name(id));
+    let path = join(partition, &snapshot_name(id));
     let mut away = Away { disk, dir: partition, ending: DAMAGED, moved: Vec::new() };
     away.snapshot(id)?;
     away.sync_dir()?;
@@ -101,7 +112,7 @@ pub(crate) fn remove_below<D: Disk>(
     let below = shelf.held.iter().map(|held| held.id).filter(|id| id.offset < start);
     let bootstrap = shelf.bootstrap.filter(|_| start > Offset::ZERO);
     for id in below.chain(bootstrap) {
-        let path = join(dir, &crate::snapshot_name::snapshot_name(id));
+        let path = join(dir, &snapshot_name(id));
         disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
     }
     shelf.held.retain(|held| held.id.offset >= start);
@@ -120,7 +131,7 @@ pub(crate) fn set_aside_beyond<D: Disk>(
     let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
     for held in shelf.held.iter().filter(|held| held.id.offset > end) {
         away.snapshot(held.id)?;
-        let path = join(dir, &crate::snapshot_name::snapshot_name(held.id));
+        let path = join(dir, &snapshot_name(held.id));
         let why = format!("it ends beyond the log, which ends at {end} in a later epoch");
         notes.push(Note::SnapshotSetAside { path, why });
     }

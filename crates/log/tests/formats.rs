@@ -5,6 +5,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::{PARTITION, formatted, options};
 use quorate_base::{Epoch, Offset, ReplicaId};
 use quorate_log::{
@@ -62,8 +63,9 @@ fn directory() -> MemoryDisk {
         0, 0, 0, 0, 0, 2, 4, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 3, 0, 0, 0, 2, 0, 0, 0,
         0, 1, 0, 0,
     ];
+    let records = [(ControlType::LeaderChange, Bytes::copy_from_slice(&value))];
     let time = 1_795_994_907_365;
-    let change = control_batch(Offset(0), Epoch(4), time, ControlType::LeaderChange, &value);
+    let change = control_batch(Offset(0), Epoch(4), time, &records);
     let mut batch = BatchBuilder::new(Offset(1), Epoch(4), time + 1);
     batch.record(Some(b"color"), Some(b"green"), &[(b"lease", Some(b"7"))]);
     let mut jobs = vec![

@@ -140,6 +140,7 @@ fn a_leader_change_is_written_alike() {
     ];
     assert_eq!(record.value, Some(&value[..]));
     let time = 1_795_994_907_365;
-    let ours = control_batch(Offset(0), Epoch(1), time, ControlType::LeaderChange, &value);
+    let records = [(ControlType::LeaderChange, Bytes::copy_from_slice(&value))];
+    let ours = control_batch(Offset(0), Epoch(1), time, &records);
     assert_eq!(ours, kafka.bytes);
 }

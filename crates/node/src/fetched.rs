@@ -3,6 +3,7 @@
 //! Judged here, before anything of them can enter the log: checksums, order, and every record. What
 //! makes no sense ends the valid prefix, and only that is offered.
 
+use crate::translate::decree_of;
 use bytes::Bytes;
 use quorate_base::Offset;
 use quorate_log::Batches;
@@ -35,12 +36,20 @@ impl FetchedRecords {
                 fault = Some(bad.to_string());
                 break;
             }
+            let decree = match decree_of(&batch) {
+                Ok(decree) => decree,
+                Err(bad) => {
+                    fault = Some(format!("the control batch at offset {}: {bad}", batch.base()));
+                    break;
+                }
+            };
             end += batch.bytes.len();
             let mark = BatchMark {
                 base: batch.base(),
                 last: batch.last(),
                 epoch: batch.epoch(),
                 control: batch.control(),
+                decree,
             };
             batches.push((mark, end));
         }
@@ -49,7 +58,7 @@ impl FetchedRecords {
 
     /// What the core is told of them.
     pub fn marks(&self) -> Vec<BatchMark> {
-        self.batches.iter().map(|(mark, _)| *mark).collect()
+        self.batches.iter().map(|(mark, _)| mark.clone()).collect()
     }
 
     /// The bytes of the batches with offsets in `[base, end)`.

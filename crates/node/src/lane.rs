@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use quorate_base::OffsetEpoch;
-use quorate_log::Snapshot;
+use quorate_log::{Head, Snapshot};
 use quorate_machine::Image;
 use quorate_raft::Call;
 
@@ -39,6 +39,8 @@ pub enum Errand<M> {
         id: OffsetEpoch,
         /// The timestamp of the last batch in it, Unix milliseconds.
         timestamp_ms: i64,
+        /// What it says of version and voters.
+        head: Head,
         /// The state.
         image: Image,
         /// Whether it may use room that is put aside.
@@ -64,8 +66,8 @@ pub enum Report<M> {
     Stored {
         /// The answer that brought it.
         source: Call,
-        /// The snapshot, once it is whole and checked.
-        whole: Option<Snapshot>,
+        /// The snapshot, once it is whole and checked, and the records that follow its header.
+        whole: Option<(Snapshot, Head)>,
     },
     /// A download cannot be kept, or is no snapshot. Nothing is left of it.
     Spoiled {

@@ -8,8 +8,8 @@ use crate::lane::{Errand, Report};
 use bytes::Bytes;
 use quorate_base::OffsetEpoch;
 use quorate_log::{
-    Disk, Error, PartialSnapshot, RecordView, Reserved, Snapshot, SnapshotReader, SnapshotRecord,
-    SnapshotWriter, discard_checked, kept_offset, remove_deleted,
+    Disk, Error, Head, PartialSnapshot, RecordView, Reserved, Snapshot, SnapshotReader,
+    SnapshotRecord, SnapshotWriter, discard_checked, kept_offset, remove_deleted,
 };
 use quorate_machine::{Image, Machine, OwnedRecord};
 use std::collections::VecDeque;
@@ -82,9 +82,9 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                 }
                 None
             }
-            Errand::Write { id, timestamp_ms, image, reserve } => {
+            Errand::Write { id, timestamp_ms, head, image, reserve } => {
                 let disk = self.room(reserve);
-                match SnapshotWriter::create(disk, &self.partition, id, timestamp_ms, &[]) {
+                match SnapshotWriter::create(disk, &self.partition, id, timestamp_ms, &head) {
                     Ok(writer) => {
                         self.writing = Some(Writing { id, timestamp_ms, image, writer });
                     }
@@ -156,7 +156,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         position: u64,
         bytes: Bytes,
         last: bool,
-    ) -> Result<Option<Snapshot>, String> {
+    ) -> Result<Option<(Snapshot, Head)>, String> {
         let text = |error: Error| error.to_string();
         let partial = self.download.as_mut().ok_or("its first bytes are not here")?;
         if (partial.id(), partial.bytes()) != (id, position) {

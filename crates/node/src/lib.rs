@@ -24,6 +24,7 @@ mod once;
 mod out;
 mod replica;
 pub mod runtime;
+mod seats;
 mod snapshots;
 pub mod start;
 mod translate;

@@ -6,6 +6,7 @@
 
 use crate::config::{Cleanup, Config};
 use crate::replica::{Replica, Settings};
+use crate::seats::Seats;
 use crate::translate::Names;
 use quorate_base::{ReplicaKey, Span, Time, Uuid};
 use quorate_log::{
@@ -166,9 +167,10 @@ pub fn start<M: Machine, D: Disk>(
              safe only if all nodes are changed alike, a single voter at a time"
         );
     }
-    let quorum = open_quorum(config, &meta, own, &recovery, seed, now)?;
+    let log = Log::open(options.clone(), &recovery);
+    let seats = Seats::read(&log, &mut disk, &recovery).map_err(files)?;
+    let quorum = open_quorum(config, &meta, own, &recovery, seats, seed, now)?;
     let store = Store::open(disk.clone(), &options, &recovery).map_err(files)?;
-    let log = Log::open(options, &recovery);
     let settings = Settings {
         names: Names {
             cluster: meta.cluster,
@@ -230,6 +232,7 @@ fn open_quorum(
     meta: &Meta,
     own: Endpoint,
     recovery: &Recovery,
+    seats: Seats,
     seed: u64,
     now: Time,
 ) -> Result<Quorum, StartError> {
@@ -263,6 +266,8 @@ fn open_quorum(
         end: recovery.end,
         epochs: recovery.epochs.entries().to_vec(),
         snapshots: recovery.snapshots.iter().map(|snapshot| snapshot.id).collect(),
+        founded: seats.founded,
+        decrees: seats.decrees,
         must_reach: recovery.must_reach,
     };
     #[cfg(mutants)]

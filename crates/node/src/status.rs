@@ -130,7 +130,10 @@ impl<M: Machine> Replica<M> {
             voters: view
                 .voters
                 .iter()
-                .map(|(key, at)| VoterStatus { node: key.id.0, endpoint: place(at) })
+                .map(|voter| VoterStatus {
+                    node: voter.key.id.0,
+                    endpoint: place(&voter.endpoints),
+                })
                 .collect(),
             replicas: own.into_iter().chain(followers).chain(observers).collect(),
             changes: self.changes.iter().cloned().collect(),

@@ -4,12 +4,14 @@
 //! Requests are judged here as far as their form goes (cluster id, topic, partition); what needs
 //! the state of the quorum is left to the core. Nothing here has state or touches a connection.
 
+mod decrees;
 mod describe;
 mod forwarding;
 mod inbound;
 mod outbound;
 mod snapshot;
 
+pub(crate) use decrees::{decree_of, founded, head};
 pub(crate) use describe::{Moment, describe_cluster, describe_quorum};
 pub(crate) use forwarding::{
     ForwardAnswer, ForwardedRequest, Passed, forward_answer, forward_refusal, forward_request,
@@ -124,13 +126,13 @@ pub(crate) fn control(
     timestamp_ms: i64,
 ) -> Bytes {
     match record {
-        ControlRecord::LeaderChange { leader, voters, granting } => {
+        ControlRecord::LeaderChange { leader, voters, granting, decree } => {
             let voter = |key: &ReplicaKey| control::Voter {
                 voter_id: key.id.0 as i32,
                 ..control::Voter::default()
             };
             let record = control::LeaderChange {
-                // Static voters have no directories to name: Kafka writes version 0 then.
+                // Without directories, as Kafka 4.3 writes it.
                 version: 0,
                 leader_id: leader.0 as i32,
                 voters: voters.iter().map(voter).collect(),
@@ -138,7 +140,9 @@ pub(crate) fn control(
                 ..control::LeaderChange::default()
             };
             let value = record.encode().expect("a voter set fits in a record");
-            control_batch(base, epoch, timestamp_ms, ControlType::LeaderChange, &value)
+            let mut records = vec![(ControlType::LeaderChange, value)];
+            records.extend(decree.iter().flat_map(head));
+            control_batch(base, epoch, timestamp_ms, &records)
         }
     }
 }

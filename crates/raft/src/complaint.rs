@@ -2,6 +2,7 @@
 //!
 //! In each case the message was refused and nothing of it was taken.
 
+use crate::decrees::BadDecree;
 use crate::effect::Complaint;
 use std::fmt;
 
@@ -68,6 +69,15 @@ impl fmt::Display for Complaint {
                  that ends at {ours}, or ends below what is committed; the snapshot is not taken. The \
                  leader has lost data, or the two disagree on the epochs of the log: compare their \
                  leader-epoch-checkpoint files"
+            ),
+            Complaint::Decree { bad: BadDecree::Version(version) } => write!(
+                f,
+                "the quorum was moved to kraft.version {version}, which this node does not speak, so it \
+                 follows no further; upgrade this node"
+            ),
+            Complaint::Decree { bad: BadDecree::Voters } => f.write_str(
+                "a record of the leader's log names no voters, or one id twice: it is not taken; compare \
+                 what `quorate log dump` shows of KRaftVoters records on the leader and here",
             ),
             Complaint::Malformed => f.write_str(
                 "the peer's answer does not fit the question or has a field out of range: compare its version \

@@ -1,5 +1,6 @@
 //! What a quorum is opened with: its settings, and what start-up found on disk.
 
+use crate::decrees::Decree;
 use crate::message::Endpoint;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Uuid};
 use std::sync::Arc;
@@ -11,7 +12,8 @@ pub struct Config {
     pub id: Option<ReplicaId>,
     /// This node's directory.
     pub directory: Uuid,
-    /// The static voters and where they listen. Sorted by id, no id twice.
+    /// The static voters and where they listen. Sorted by id, no id twice. They count as long as
+    /// the log names no voters itself (rule P64).
     pub voters: Vec<(ReplicaKey, Arc<[Endpoint]>)>,
     /// How many bootstrap servers the caller can reach as [`crate::Destination::Bootstrap`]. With
     /// none, the voters serve as such.
@@ -97,6 +99,12 @@ pub struct Recovered {
     /// The snapshots that are whole, oldest first; none beyond the end of the log. The end of each
     /// is committed.
     pub snapshots: Vec<OffsetEpoch>,
+    /// What the head of the newest snapshot says of version and voters; without a snapshot, that of
+    /// the bootstrap snapshot, which ends at 0.
+    pub founded: Decree,
+    /// What control batches of the log say of that, with their base offsets, ascending. Those below
+    /// the newest snapshot's end may be left out.
+    pub decrees: Vec<(Offset, Decree)>,
     /// What the log held before damage was set aside: until it holds that much again this replica
     /// has no say (rule P62).
     pub must_reach: Option<OffsetEpoch>,

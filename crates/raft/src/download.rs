@@ -5,6 +5,7 @@
 //! durable and checked does it replace the log, in one write of the log's own lane; the next fetch
 //! acknowledges it, and waits for that. A download belongs to one stint of one leader.
 
+use crate::decrees::Decree;
 use crate::effect::{Call, Complaint, Effect, Write};
 use crate::message::{ErrorKind, FetchSnapshot, LeaderView, Piece, Request, SnapshotAnswer};
 use crate::mutants::mutant;
@@ -176,7 +177,7 @@ impl Quorum {
     }
 
     /// A piece is durable; with the last one the snapshot takes the place of the log.
-    pub(crate) fn on_stored(&mut self, source: Call, out: &mut Vec<Effect>) {
+    pub(crate) fn on_stored(&mut self, source: Call, founded: &Decree, out: &mut Vec<Effect>) {
         let Role::Follower(role) = &mut self.role else { return };
         let Some(load) = &mut role.download else { return };
         let Some(at) = load.unstored.iter().position(|waits| *waits == source) else { return };
@@ -186,6 +187,13 @@ impl Quorum {
         }
         let snapshot = load.snapshot;
         role.download = None;
+        if let Err(bad) = self.decrees.begin(founded, false) {
+            out.push(Effect::Abandon { snapshot });
+            let leader = self.standing.leader.expect("a follower knows its leader");
+            self.refuse(Node::Replica(leader), Complaint::Decree { bad }, out);
+            return;
+        }
+        self.reseat();
         self.adopt_snapshot(snapshot, out);
     }
 

@@ -3,6 +3,7 @@
 //! Every input is legal in every state. Effects are to be executed in order; of the writes the
 //! caller promises only two things: they happen in order, and [`Input::Durable`] is true.
 
+use crate::decrees::{BadDecree, Decree};
 use crate::message::{Endpoint, Request, Response};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Time};
 use std::sync::Arc;
@@ -114,6 +115,8 @@ pub enum Input {
     Stored {
         /// Whose.
         source: Call,
+        /// With the last: what the head of the snapshot says of version and voters.
+        founded: Decree,
     },
     /// The bytes of this [`Effect::Store`] could not be stored, or the file they complete is no
     /// snapshot. The caller has dropped the file.
@@ -292,6 +295,12 @@ pub enum Complaint {
         /// Our end and last epoch.
         ours: OffsetEpoch,
     },
+    /// A control record, or the head of a snapshot, says of the quorum what this replica cannot
+    /// obey.
+    Decree {
+        /// What.
+        bad: BadDecree,
+    },
     /// The answer does not fit the question, or a field is out of its range.
     Malformed,
 }
@@ -380,11 +389,14 @@ pub enum ControlRecord {
         voters: Vec<quorate_base::ReplicaKey>,
         /// Those that granted their vote.
         granting: Vec<quorate_base::ReplicaKey>,
+        /// Version and voters, where the log does not hold them yet, or not as they are now: in the
+        /// same batch, behind the first record, a record each. `None` takes no record.
+        decree: Option<Decree>,
     },
 }
 
 /// One batch of a fetch answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchMark {
     /// First offset.
     pub base: Offset,
@@ -394,4 +406,6 @@ pub struct BatchMark {
     pub epoch: Epoch,
     /// Whether it holds control records.
     pub control: bool,
+    /// What those say of version and voters; mostly nothing.
+    pub decree: Option<Box<Decree>>,
 }

@@ -71,7 +71,7 @@ impl Quorum {
         let first = self.rng.below(count as u64) as usize;
         for at in (first..count).chain(0..first) {
             let node = match listed {
-                0 => Node::Replica(self.voters.entries()[at].0.id),
+                0 => Node::Replica(self.voters.entries()[at].key.id),
                 _ => Node::Bootstrap(at),
             };
             let skip = |id: Option<ReplicaId>| id.is_some_and(|id| node == Node::Replica(id));
@@ -204,6 +204,8 @@ impl Quorum {
         }
         self.end = cut;
         self.epochs.truncate(cut);
+        self.decrees.truncate(cut);
+        self.reseat();
         let id = self.writes.truncate(cut);
         if !mutant!(self, SkipTruncate) {
             out.push(Effect::Write { id, write: Write::Truncate { end: cut } });
@@ -239,9 +241,16 @@ impl Quorum {
                 wrong = Err(Complaint::EpochFell { last, next: batch.epoch });
                 break;
             }
+            if let Some(decree) = &batch.decree
+                && let Err(bad) = self.decrees.append(batch.base, decree)
+            {
+                wrong = Err(Complaint::Decree { bad });
+                break;
+            }
             self.epochs.append(batch.epoch, batch.base);
             self.end = batch.last + 1;
         }
+        self.reseat();
         if self.end > base {
             let (end, epoch) = (self.end, self.epochs.last());
             let id = self.writes.append(end);

@@ -4,6 +4,7 @@
 //! It counts its own durable end, never its end, and never a record of an earlier epoch alone [P36]
 //! [P37].
 
+use crate::decrees::Decree;
 use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteId};
 use crate::fetch::Parked;
 use crate::majority::reached;
@@ -13,6 +14,7 @@ use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
 use crate::reads::Reads;
 use crate::role::{Role, Standing};
+use crate::voters::{KRAFT_VERSIONS, Voter};
 use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
 
 /// What a leader knows of another replica.
@@ -116,8 +118,31 @@ impl Quorum {
         }
         // The first record of the epoch: once it is committed, so is all before it [P41].
         let voters = self.voters.keys().collect();
-        let record = ControlRecord::LeaderChange { leader: own, voters, granting };
-        self.append(1, Source::Control(record), out);
+        let decree = self.decree_to_write();
+        let decreed = decree
+            .iter()
+            .map(|decree| u32::from(decree.version.is_some()) + u32::from(decree.voters.is_some()));
+        let records = 1 + decreed.sum::<u32>();
+        if let Some(decree) = &decree {
+            let appended = self.decrees.append(self.end, decree);
+            appended.expect("what is in force, with the own entry as it is now");
+            self.reseat();
+        }
+        let record = ControlRecord::LeaderChange { leader: own, voters, granting, decree };
+        self.append(records, Source::Control(record), out);
+    }
+
+    /// The version and the voters in force, if no log holds them yet or this replica listens
+    /// elsewhere than they say [P65].
+    fn decree_to_write(&self) -> Option<Decree> {
+        let (seats, key) = (self.decrees.in_force(), self.key?);
+        let endpoints = self.config.endpoints.clone();
+        let own = Voter { key, endpoints, versions: KRAFT_VERSIONS };
+        let stale = seats.voters.by_id(key.id) != Some(&own);
+        (seats.version > 0 && (stale || self.decrees.unwritten())).then(|| Decree {
+            version: Some(seats.version),
+            voters: Some(seats.voters.with(&own).entries().clone()),
+        })
     }
 
     fn begin_period(&self) -> Span {

@@ -220,6 +220,6 @@ impl Quorum {
         if !told.is_empty() {
             return Some(told.clone());
         }
-        self.voters.by_id(leader).map(|(_, endpoints)| endpoints.clone())
+        self.voters.by_id(leader).map(|voter| voter.endpoints.clone())
     }
 }

@@ -17,6 +17,7 @@ mod check;
 mod complaint;
 mod config;
 mod damaged;
+mod decrees;
 mod download;
 mod effect;
 mod election;
@@ -43,6 +44,7 @@ mod voters;
 mod writes;
 
 pub use config::{Config, ElectionState, Recovered};
+pub use decrees::{BadDecree, Decree};
 pub use effect::{
     BatchMark, Call, Complaint, ControlRecord, Destination, Effect, Features, Input, Loss, Refusal,
     Source, Ticket, Token, Write, WriteId,
@@ -58,3 +60,4 @@ pub use mutants::Mutant;
 pub use open::OpenError;
 pub use quorum::Quorum;
 pub use view::{RoleName, View};
+pub use voters::{KRAFT_VERSIONS, Voter};

@@ -5,13 +5,14 @@
 //! give one (epoch, offset) to two records.
 
 use crate::config::{Config, ElectionState, Recovered};
+use crate::decrees::{BadDecree, Decrees};
 use crate::effect::WriteId;
 use crate::epochs::Epochs;
 use crate::outbox::Outbox;
 use crate::peers::Peers;
 use crate::quorum::{LAST_EPOCH, Quorum};
 use crate::role::{Candidate, Follower, Resigned, Role, Standing, Tally, Unattached};
-use crate::voters::Voters;
+use crate::voters::{Voter, Voters};
 use crate::writes::Writes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaKey, Rng, Time, Uuid};
 use std::fmt;
@@ -52,6 +53,13 @@ pub enum OpenError {
     Epochs {
         /// Where the log ends.
         end: Offset,
+    },
+    /// What the log says of the quorum itself cannot be obeyed.
+    Decree {
+        /// The control batch; 0 for the head of a snapshot.
+        base: Offset,
+        /// Why.
+        bad: BadDecree,
     },
     /// An epoch is beyond what the wire can carry.
     EpochTooLarge {
@@ -96,6 +104,17 @@ impl fmt::Display for OpenError {
                 "the epochs of the log do not ascend, or do not fit its end offset {end}: \
                  leader-epoch-checkpoint and the log contradict each other"
             ),
+            OpenError::Decree { bad: BadDecree::Version(version), .. } => write!(
+                f,
+                "this directory is of a quorum with kraft.version {version}, which this program does not \
+                 speak; start a newer one"
+            ),
+            OpenError::Decree { base, bad: BadDecree::Voters } => write!(
+                f,
+                "the control batch at offset {base} of the log, or the head of the snapshot before it, names \
+                 no voters or one id twice; look at it with `quorate log dump`, and if only this node has it \
+                 so, let it begin anew from the others"
+            ),
             OpenError::EpochTooLarge { epoch } => {
                 write!(f, "epoch {epoch} is beyond {LAST_EPOCH}, the largest that there can be")
             }
@@ -118,8 +137,9 @@ impl Quorum {
         seed: u64,
         now: Time,
     ) -> Result<Quorum, OpenError> {
-        let voters = check_config(&config)?;
+        let fixed = check_config(&config)?;
         let epochs = check_log(&recovered)?;
+        let decrees = check_decrees(fixed, &recovered)?;
         let Recovered { election, start, end, mut snapshots, must_reach, .. } = recovered;
         snapshots.retain(|snapshot| snapshot.offset >= start);
         let key = config.id.map(|id| ReplicaKey::new(id, config.directory.known()));
@@ -128,7 +148,8 @@ impl Quorum {
         }
         let mut quorum = Quorum {
             key,
-            voters,
+            voters: decrees.in_force().voters.clone(),
+            decrees,
             rng: Rng::new(seed),
             now,
             standing: Standing::fresh(election.epoch),
@@ -193,8 +214,8 @@ impl Quorum {
         self.role = match (file.leader, self.key) {
             (Some(_), Some(_)) if led && voter => self.resigned(),
             (Some(leader), _) if !led => match self.voters.by_id(leader) {
-                Some((_, endpoints)) => {
-                    self.standing.endpoints = endpoints.clone();
+                Some(voter) => {
+                    self.standing.endpoints = voter.endpoints.clone();
                     Role::Follower(Follower {
                         fetch_at: self.now + self.config.fetch_timeout,
                         fetched: false,
@@ -260,7 +281,20 @@ fn check_config(config: &Config) -> Result<Voters, OpenError> {
     if config.bootstrap == 0 && config.voters.is_empty() {
         return Err(OpenError::NoPeers);
     }
-    Voters::new(config.voters.clone()).ok_or(OpenError::Voters)
+    let fixed = config.voters.iter().map(|(key, at)| Voter::fixed(*key, at.clone())).collect();
+    Voters::new(fixed).ok_or(OpenError::Voters)
+}
+
+fn check_decrees(fixed: Voters, recovered: &Recovered) -> Result<Decrees, OpenError> {
+    let mut decrees = Decrees::new(fixed);
+    let founding = recovered.snapshots.is_empty();
+    let founded = decrees.begin(&recovered.founded, founding);
+    founded.map_err(|bad| OpenError::Decree { base: Offset::ZERO, bad })?;
+    let newest = recovered.snapshots.last().map_or(Offset::ZERO, |newest| newest.offset);
+    for (base, decree) in recovered.decrees.iter().filter(|(base, _)| *base >= newest) {
+        decrees.append(*base, decree).map_err(|bad| OpenError::Decree { base: *base, bad })?;
+    }
+    Ok(decrees)
 }
 
 fn check_log(recovered: &Recovered) -> Result<Epochs, OpenError> {

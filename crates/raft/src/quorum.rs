@@ -7,6 +7,7 @@
 //!
 //! [`turn`]: Quorum::turn
 
+use crate::decrees::{Decree, Decrees};
 use crate::effect::{Call, Complaint, Destination, Effect, Input, Loss, WriteId};
 use crate::epochs::Epochs;
 use crate::message::{BeginQuorumEpoch, ErrorKind, LeaderView, Request, Response};
@@ -28,7 +29,9 @@ pub struct Quorum {
     pub(crate) config: Config,
     /// This replica; `None` without a node id.
     pub(crate) key: Option<ReplicaKey>,
+    /// Those in force: the latest in the log, committed or not [P64].
     pub(crate) voters: Voters,
+    pub(crate) decrees: Decrees,
     pub(crate) rng: Rng,
     /// The latest time a step was given. Invariant: never falls.
     pub(crate) now: Time,
@@ -111,7 +114,7 @@ impl Quorum {
             }
             Input::Frozen { snapshot } => self.on_frozen(snapshot),
             Input::Trim { snapshot } => self.on_trim(snapshot, effects),
-            Input::Stored { source } => self.on_stored(source, effects),
+            Input::Stored { source, founded } => self.on_stored(source, &founded, effects),
             Input::Spoiled { source } => self.on_spoiled(source),
             Input::Resign { epoch } => {
                 if epoch == self.standing.epoch && matches!(self.role, Role::Leader(_)) {
@@ -320,7 +323,8 @@ impl Quorum {
         if self.standing.leader == Some(id) && !self.standing.endpoints.is_empty() {
             return self.standing.endpoints.clone();
         }
-        self.voters.by_id(id).map_or_else(|| std::sync::Arc::from([]), |(_, at)| at.clone())
+        let voter = self.voters.by_id(id);
+        voter.map_or_else(|| std::sync::Arc::from([]), |voter| voter.endpoints.clone())
     }
 
     // --- What answers bring
@@ -397,6 +401,21 @@ impl Quorum {
 
     pub(crate) fn id(&self) -> Option<ReplicaId> {
         self.config.id
+    }
+
+    /// Others may be in force now: the log grew, was cut back, or begins anew.
+    pub(crate) fn reseat(&mut self) {
+        self.voters = self.decrees.in_force().voters.clone();
+    }
+
+    /// What a snapshot that ends at `end`, a committed offset, has to say of version and voters.
+    pub fn decree_at(&self, end: Offset) -> Decree {
+        self.decrees.at(end)
+    }
+
+    /// The `kraft.version` in force.
+    pub fn kraft_version(&self) -> u16 {
+        self.decrees.in_force().version
     }
 
     /// Whether the voter set names this replica [P3].

@@ -101,6 +101,7 @@ impl Quorum {
             "a snapshot of {snapshot}, but {} is committed",
             self.committed
         );
+        self.decrees.forget_below(snapshot.offset);
         if !self.config.serve_snapshots {
             self.snapshots.retain(|kept| kept.offset == self.start); // Older ones are of no use.
         }

@@ -4,9 +4,9 @@ use crate::leader::Progress;
 use crate::message::Endpoint;
 use crate::quorum::Quorum;
 use crate::role::Role;
+use crate::voters::Voter;
 use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey};
 use std::fmt;
-use std::sync::Arc;
 
 /// What a replica is at the moment. Displays as Kafka's `current-state` metric does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,7 +73,9 @@ pub struct View<'a> {
     /// `(epoch, first offset)` of each epoch in the log.
     pub epochs: &'a [(Epoch, Offset)],
     /// The voter set.
-    pub voters: &'a [(ReplicaKey, Arc<[Endpoint]>)],
+    pub voters: &'a [Voter],
+    /// The `kraft.version` in force: 0 while the voters are static.
+    pub kraft_version: u16,
     /// Where this leader's epoch begins in the log; `None` unless leading.
     pub epoch_start: Option<Offset>,
     /// The other voters, when leading; else empty. The leader's own progress is `durable`, now.
@@ -125,6 +127,7 @@ impl Quorum {
             last_epoch: self.epochs.last(),
             epochs: self.epochs.entries(),
             voters: self.voters.entries(),
+            kraft_version: self.kraft_version(),
             epoch_start: leading.map(|leader| leader.epoch_start),
             followers: leading.map_or(&[], |leader| &leader.voters),
             observers: leading.map_or(&[], |leader| &leader.observers),

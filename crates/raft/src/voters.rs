@@ -1,29 +1,51 @@
 //! The voter set: who counts.
 //!
-//! Static for now (kraft.version 0). An entry without a directory names every directory of its id
-//! [P2].
+//! Either static, from the configuration (kraft.version 0), or from the log. An entry without a
+//! directory names every directory of its id [P2].
 
 use crate::majority::majority;
 use crate::message::Endpoint;
 use quorate_base::{ReplicaId, ReplicaKey};
 use std::sync::Arc;
 
+/// The versions of `kraft.version` that this crate speaks, least and greatest.
+pub const KRAFT_VERSIONS: (u16, u16) = (0, 1);
+
+/// One that counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Voter {
+    /// Who. Without a directory: every directory of the id.
+    pub key: ReplicaKey,
+    /// Where it listens.
+    pub endpoints: Arc<[Endpoint]>,
+    /// The versions of `kraft.version` that it said to speak, least and greatest; (0, 0) for static
+    /// voters, which nobody asked.
+    pub versions: (u16, u16),
+}
+
+impl Voter {
+    /// A static one.
+    pub fn fixed(key: ReplicaKey, endpoints: Arc<[Endpoint]>) -> Voter {
+        Voter { key, endpoints, versions: (0, 0) }
+    }
+}
+
 /// Invariant: sorted by id, no id twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Voters {
-    entries: Vec<(ReplicaKey, Arc<[Endpoint]>)>,
+    entries: Arc<[Voter]>,
 }
 
 impl Voters {
     /// `None` unless sorted by id without doubles.
-    pub(crate) fn new(entries: Vec<(ReplicaKey, Arc<[Endpoint]>)>) -> Option<Voters> {
-        let sorted = entries.windows(2).all(|w| w[0].0.id < w[1].0.id);
+    pub(crate) fn new(entries: Arc<[Voter]>) -> Option<Voters> {
+        let sorted = entries.windows(2).all(|w| w[0].key.id < w[1].key.id);
         sorted.then_some(Voters { entries })
     }
 
     /// Whether the set names this replica.
     pub(crate) fn contains(&self, key: ReplicaKey) -> bool {
-        self.by_id(key.id).is_some_and(|(entry, _)| entry.names(key))
+        self.by_id(key.id).is_some_and(|voter| voter.key.names(key))
     }
 
     /// Whether the set names this replica and nobody else.
@@ -31,16 +53,16 @@ impl Voters {
         self.entries.len() == 1 && self.contains(key)
     }
 
-    pub(crate) fn by_id(&self, id: ReplicaId) -> Option<&(ReplicaKey, Arc<[Endpoint]>)> {
-        let at = self.entries.binary_search_by_key(&id, |(key, _)| key.id).ok()?;
+    pub(crate) fn by_id(&self, id: ReplicaId) -> Option<&Voter> {
+        let at = self.entries.binary_search_by_key(&id, |voter| voter.key.id).ok()?;
         self.entries.get(at)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = ReplicaKey> + '_ {
-        self.entries.iter().map(|(key, _)| *key)
+        self.entries.iter().map(|voter| voter.key)
     }
 
-    pub(crate) fn entries(&self) -> &[(ReplicaKey, Arc<[Endpoint]>)] {
+    pub(crate) fn entries(&self) -> &Arc<[Voter]> {
         &self.entries
     }
 
@@ -51,6 +73,12 @@ impl Voters {
     pub(crate) fn majority(&self) -> usize {
         majority(self.entries.len())
     }
+
+    /// The same set with this entry in the place of the one of its id.
+    pub(crate) fn with(&self, own: &Voter) -> Voters {
+        let entry = |voter: &Voter| if voter.key.id == own.key.id { own } else { voter }.clone();
+        Voters { entries: self.entries.iter().map(entry).collect() }
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +87,7 @@ mod tests {
     use quorate_base::Uuid;
 
     fn set(keys: &[ReplicaKey]) -> Option<Voters> {
-        Voters::new(keys.iter().map(|key| (*key, Arc::from([]))).collect())
+        Voters::new(keys.iter().map(|key| Voter::fixed(*key, Arc::from([]))).collect())
     }
 
     fn key(id: u32, directory: Option<u8>) -> ReplicaKey {

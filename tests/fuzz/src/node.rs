@@ -228,7 +228,7 @@ fn records(rng: &mut Rng) -> Vec<u8> {
         let change = LeaderChange { leader_id: peer(rng), ..LeaderChange::default() };
         let value = change.encode().expect("a small record");
         let time = 1_700_000_000_000;
-        bytes.extend(control_batch(base, epoch, time, ControlType::LeaderChange, &value));
+        bytes.extend(control_batch(base, epoch, time, &[(ControlType::LeaderChange, value)]));
         base = base + 1;
     }
     for _ in 0..rng.below(3) {

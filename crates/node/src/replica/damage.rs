@@ -66,6 +66,6 @@ impl<M: Machine> Replica<M> {
 
     /// Whether other nodes vote.
     fn has_others(&self) -> bool {
-        self.quorum.view().voters.iter().any(|(key, _)| Some(key.id) != self.id)
+        self.quorum.view().voters.iter().any(|voter| Some(voter.key.id) != self.id)
     }
 }

@@ -79,8 +79,12 @@ impl<M: Machine> Replica<M> {
     pub(super) fn plan(&mut self, write: quorate_raft::Write) -> quorate_log::Job {
         match write {
             quorate_raft::Write::Election(state) => {
-                let voters = self.quorum.view().voters.iter().map(|(key, _)| key.id);
-                self.log.election(&translate::election(&state, voters))
+                let view = self.quorum.view();
+                let election = translate::election(&state, view.voters.iter().map(|v| v.key.id));
+                match view.kraft_version {
+                    0 => self.log.election(&election),
+                    _ => self.log.election_dynamic(&election),
+                }
             }
             quorate_raft::Write::Truncate { end } => {
                 warn!(from = %self.log.end(), to = %end, "the leader does not have this end of the log, which is cut off");

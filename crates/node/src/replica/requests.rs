@@ -88,7 +88,7 @@ impl<M: Machine> Replica<M> {
     fn note_directory(&mut self, body: &Request) {
         let Request::Fetch(Fetch { replica: Some(key), .. }) = body else { return };
         let Some(directory) = key.directory else { return };
-        if !self.quorum.view().voters.iter().any(|(voter, _)| voter.id == key.id) {
+        if !self.quorum.view().voters.iter().any(|voter| voter.key.id == key.id) {
             return;
         }
         let before = self.directories.insert(key.id, directory);

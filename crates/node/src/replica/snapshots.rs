@@ -5,11 +5,12 @@ use super::Replica;
 use crate::lane::{Errand, Report};
 use crate::out::Out;
 use crate::snapshots::Taken;
+use crate::translate;
 use quorate_base::{OffsetEpoch, Span, Time};
 use quorate_log::{Retention, Snapshot};
 use quorate_machine::Machine;
-use quorate_raft::Input;
-use tracing::{info, warn};
+use quorate_raft::{Decree, Input};
+use tracing::{error, info, warn};
 
 /// How often retention looks, unless there is a new snapshot or much was applied.
 const RETENTION_EVERY: Span = Span::ms(60_000);
@@ -27,8 +28,22 @@ impl<M: Machine> Replica<M> {
         self.now = now;
         match report {
             Report::Stored { source, whole } => {
-                self.downloaded = whole.or(self.downloaded);
-                self.inputs.push_back(Input::Stored { source });
+                let Some((snapshot, head)) = whole else {
+                    let founded = Decree::default();
+                    self.inputs.push_back(Input::Stored { source, founded });
+                    return;
+                };
+                match translate::founded(&head) {
+                    Ok(founded) => {
+                        self.downloaded = Some(snapshot);
+                        self.inputs.push_back(Input::Stored { source, founded });
+                    }
+                    Err(why) => {
+                        error!(id = %snapshot.id, why, "a snapshot from the leader says of the voters what this node cannot read: compare the versions of the two");
+                        self.inputs.push_back(Input::Spoiled { source });
+                        self.push(Out::Lane(Errand::Abandon { id: snapshot.id }));
+                    }
+                }
             }
             Report::Spoiled { source, why } => {
                 if self.once.say(now, &format!("download {why}")) {
@@ -128,7 +143,8 @@ impl<M: Machine> Replica<M> {
         }
         let durable = self.quorum.view().durable;
         if let Some(Taken { id, timestamp_ms, image }) = self.making.hand_on(durable) {
-            self.push(Out::Lane(Errand::Write { id, timestamp_ms, image, reserve }));
+            let head = translate::head(&self.quorum.decree_at(id.offset));
+            self.push(Out::Lane(Errand::Write { id, timestamp_ms, head, image, reserve }));
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn describe_quorum(
     });
     let response = wire::DescribeQuorumResponse {
         topics: topics.collect(),
-        nodes: view.voters.iter().map(|(key, endpoints)| node(*key, endpoints)).collect(),
+        nodes: view.voters.iter().map(|voter| node(voter.key, &voter.endpoints)).collect(),
         error_message: nothing_wrong(),
         ..wire::DescribeQuorumResponse::default()
     };
@@ -149,7 +149,11 @@ pub(crate) fn describe_cluster(
             endpoint_type: wire::CONTROLLERS,
             cluster_id: names.cluster.clone(),
             controller_id: wire_id(view.leader),
-            brokers: view.voters.iter().filter_map(|(key, at)| controller(*key, at)).collect(),
+            brokers: view
+                .voters
+                .iter()
+                .filter_map(|voter| controller(voter.key, &voter.endpoints))
+                .collect(),
             ..wire::DescribeClusterResponse::default()
         },
         wire::BROKERS => mismatch(

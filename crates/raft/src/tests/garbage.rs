@@ -171,6 +171,7 @@ impl Nonsense {
                 last: if wild { last_wild } else { last },
                 epoch: if wild { self.epoch(view.epoch) } else { view.epoch },
                 control: false,
+                decree: None,
             };
             batches.push(mark);
             base = last + 1;
@@ -237,7 +238,11 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
             && let Some(source) = stored.pop()
         {
             let spoiled = draw.0.one_in(4);
-            let input = if spoiled { Input::Spoiled { source } } else { Input::Stored { source } };
+            let input = if spoiled {
+                Input::Spoiled { source }
+            } else {
+                Input::Stored { source, founded: Decree::default() }
+            };
             quorum.step(now, input, &mut effects);
             quorum.check();
         }

@@ -154,7 +154,13 @@ fn fetch(id: u32, at: u64, epoch: u32, round: Option<u64>) -> Request {
 }
 
 fn batch(base: u64, last: u64, epoch: u32) -> BatchMark {
-    BatchMark { base: Offset(base), last: Offset(last), epoch: Epoch(epoch), control: false }
+    BatchMark {
+        base: Offset(base),
+        last: Offset(last),
+        epoch: Epoch(epoch),
+        control: false,
+        decree: None,
+    }
 }
 
 #[test]

@@ -297,7 +297,13 @@ impl World {
                     records = self.nodes[at].log[start.0 as usize..end.0 as usize].to_vec();
                     let marks = records.iter().enumerate().map(|(index, record)| {
                         let base = start + index as u64;
-                        BatchMark { base, last: base, epoch: record.0, control: false }
+                        BatchMark {
+                            base,
+                            last: base,
+                            epoch: record.0,
+                            control: false,
+                            decree: None,
+                        }
                     });
                     answer.fetched = Fetched::Batches(marks.collect());
                 }

@@ -9,7 +9,7 @@ use quorate_raft::*;
 use std::collections::BTreeMap;
 
 pub struct Laws {
-    voters: Vec<ReplicaId>,
+    pub voters: Vec<ReplicaId>,
     /// Whom the nodes hold for the leader of each epoch.
     leaders: BTreeMap<Epoch, ReplicaId>,
     /// Each vote that was told.

@@ -266,7 +266,10 @@ impl Cluster {
             let input = match self.node(id).sync_free() {
                 Some(upto) => Input::Durable { upto },
                 None => match self.node(id).store_free() {
-                    Some(source) => Input::Stored { source },
+                    Some(source) => {
+                        let founded = self.loaded(id);
+                        Input::Stored { source, founded }
+                    }
                     None => break,
                 },
             };
@@ -274,6 +277,13 @@ impl Cluster {
         }
         let after = self.picture(id);
         self.events.insert(at, Event::Step { at: id, before, after, effects });
+    }
+
+    /// What the head of the snapshot says that a node downloads: what its leader would write.
+    fn loaded(&self, id: ReplicaId) -> Decree {
+        let leader = self.picture(id).leader.and_then(|leader| self.nodes.get(&leader));
+        let newest = leader.and_then(|leader| leader.kept.snapshots.last());
+        leader.map_or_else(Decree::default, |leader| leader.founded(newest.map(|id| id.offset)))
     }
 
     fn step_once(&mut self, id: ReplicaId, input: Input) -> Vec<Effect> {

@@ -14,6 +14,15 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Record {
     pub epoch: Epoch,
     pub nonce: u64,
+    /// What its batch says of the quorum; the few that a test makes are never freed.
+    pub decree: Option<&'static Decree>,
+}
+
+impl Record {
+    /// One that says nothing of the quorum.
+    pub fn plain(epoch: Epoch, nonce: u64) -> Record {
+        Record { epoch, nonce, decree: None }
+    }
 }
 
 /// A write on its way to the disk.
@@ -71,6 +80,8 @@ pub struct Node {
     pub pieces: VecDeque<Call>,
     /// What a damaged log has to reach again; on disk.
     pub must_reach: Option<OffsetEpoch>,
+    /// What its bootstrap snapshot says.
+    pub founding: Option<Decree>,
     pub durable_election: ElectionState,
     pub queue: VecDeque<(WriteId, Disk)>,
     pub held: bool,
@@ -131,6 +142,7 @@ impl Node {
             durable_kept: Kept::default(),
             pieces: VecDeque::new(),
             must_reach: None,
+            founding: None,
             durable_election: ElectionState::default(),
             queue: VecDeque::new(),
             held: false,
@@ -149,7 +161,7 @@ impl Node {
         self.must_reach = None;
         for end in ends {
             while (self.durable_log.len() as u64) < end.offset.0 {
-                self.durable_log.push(Record { epoch: end.epoch, nonce: 0 });
+                self.durable_log.push(Record::plain(end.epoch, 0));
             }
         }
     }
@@ -172,8 +184,23 @@ impl Node {
             end: Offset(self.log.len() as u64),
             epochs: self.epochs(),
             snapshots: self.kept.snapshots.clone(),
+            founded: self.founded(self.kept.snapshots.last().map(|newest| newest.offset)),
+            decrees: self.decrees(),
             must_reach: self.must_reach,
         }
+    }
+
+    /// What the head of a snapshot of that end says; without one, of the bootstrap snapshot. Each
+    /// decree of a test says all there is.
+    pub fn founded(&self, snapshot: Option<Offset>) -> Decree {
+        let below = snapshot.map_or(0, |end| end.0 as usize).min(self.log.len());
+        let last = self.log[..below].iter().rev().find_map(|record| record.decree);
+        last.cloned().or_else(|| self.founding.clone()).unwrap_or_default()
+    }
+
+    fn decrees(&self) -> Vec<(Offset, Decree)> {
+        let batches = batches(Offset::ZERO, &self.log).into_iter();
+        batches.filter_map(|batch| Some((batch.base, *batch.decree?))).collect()
     }
 
     /// The epoch table by definition.
@@ -214,8 +241,13 @@ impl Node {
             Write::Append { base, end: upto, epoch, source } => {
                 assert_eq!(*base, end, "an append of node {} leaves a gap", self.id);
                 let records = match source {
-                    Source::Proposed(_) | Source::Control(_) => {
-                        (base.0..upto.0).map(|_| Record { epoch: *epoch, nonce }).collect()
+                    Source::Proposed(_) => {
+                        (base.0..upto.0).map(|_| Record::plain(*epoch, nonce)).collect()
+                    }
+                    Source::Control(ControlRecord::LeaderChange { decree, .. }) => {
+                        let decree = decree.clone().map(|decree| &*Box::leak(Box::new(decree)));
+                        let record = Record { epoch: *epoch, nonce, decree };
+                        (base.0..upto.0).map(|_| record).collect()
                     }
                     Source::Fetched(call) => {
                         let fetched = self.answers.get(call).expect("the answer being delivered");
@@ -327,7 +359,8 @@ pub fn batches(base: Offset, records: &[Record]) -> Vec<BatchMark> {
                 base: offset,
                 last: offset,
                 epoch: record.epoch,
-                control: false,
+                control: record.decree.is_some(),
+                decree: record.decree.cloned().map(Box::new),
             }),
         }
     }

@@ -150,6 +150,7 @@ impl Script {
                 let id = words.id();
                 lines = vec![narrate::status(id, &cluster.picture(id))];
             }
+            "seats" => lines = vec![narrate::seats(cluster, words.id())],
             "progress" => lines = narrate::progress(cluster, words.id()),
             "flying" => lines = narrate::flying(cluster, &self.narrator),
             "peer" => {
@@ -230,11 +231,16 @@ fn open(cluster: &mut Cluster, narrator: &Narrator, words: &mut Words<'_>) -> Ve
         snapshots: words.ends("snapshots"),
     };
     let must_reach = words.ends("reach").pop();
+    let founding = words.option("founding").map(|word| words.decree(word));
+    if let Some(voters) = founding.iter().find_map(|decree| decree.voters.as_ref()) {
+        cluster.laws.voters = voters.iter().map(|voter| voter.key.id).collect();
+    }
     let mut lines = Vec::new();
     for id in ids {
         cluster.node(id).format(&ends, election.clone());
         cluster.node(id).durable_kept = kept.clone();
         cluster.node(id).must_reach = must_reach;
+        cluster.node(id).founding.clone_from(&founding);
         match cluster.open(id) {
             Ok(()) => lines.extend(narrator.start(id, cluster)),
             Err(error) => lines.push(format!("{id} does not open: {error}")),

@@ -374,6 +374,20 @@ pub fn status(id: ReplicaId, picture: &Picture) -> String {
     line
 }
 
+/// Who counts, as this node has it.
+pub fn seats(cluster: &Cluster, at: ReplicaId) -> String {
+    let view = cluster.nodes[&at].quorum.as_ref().expect("it runs").view();
+    let seat = |voter: &Voter| match voter.key.directory {
+        None => voter.key.id.to_string(),
+        Some(_) if voter.key == crate::cluster::key(voter.key.id) => {
+            format!("{}:own", voter.key.id)
+        }
+        Some(_) => format!("{}:other", voter.key.id),
+    };
+    let voters: Vec<String> = view.voters.iter().map(seat).collect();
+    format!("{at} kraft.version={} voters={}", view.kraft_version, voters.join(","))
+}
+
 /// What a leader knows of the others.
 pub fn progress(cluster: &Cluster, at: ReplicaId) -> Vec<String> {
     let quorum = cluster.nodes[&at].quorum.as_ref().expect("it runs");

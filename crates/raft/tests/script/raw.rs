@@ -122,11 +122,12 @@ pub fn answer(
         fetched = Fetched::Snapshot(at);
     }
     if let Some(list) = words.option("batches") {
-        let marks: Vec<BatchMark> = list.split(',').map(batch).collect();
+        let marks: Vec<BatchMark> = list.split(',').map(|word| batch(words, word)).collect();
         for mark in &marks {
             let nonce = mark.base.0 + 1;
             let count = (mark.last.0 + 1).saturating_sub(mark.base.0);
-            records.extend((0..count).map(|_| Record { epoch: mark.epoch, nonce }));
+            let decree = mark.decree.clone().map(|decree| &*Box::leak(decree));
+            records.extend((0..count).map(|_| Record { epoch: mark.epoch, nonce, decree }));
         }
         fetched = Fetched::Batches(marks);
     }
@@ -139,14 +140,24 @@ pub fn answer(
     (Response::Fetch(FetchAnswer { view, high_watermark, start, fetched, round }), records)
 }
 
-/// `4..6@2`: half-open, with its epoch.
-fn batch(word: &str) -> BatchMark {
+/// `4..6@2`: half-open, with its epoch. `4..6@2/v1=1:own+2:own` has control records.
+fn batch(words: &Words<'_>, word: &str) -> BatchMark {
+    let (word, decree) = match word.split_once('/') {
+        Some((word, decree)) => (word, Some(Box::new(words.decree(decree)))),
+        None => (word, None),
+    };
     let parts = word.split_once('@').and_then(|(range, epoch)| {
         let (base, end) = range.split_once("..")?;
         Some((base.parse().ok()?, end.parse::<u64>().ok()?, epoch.parse().ok()?))
     });
     let (base, end, epoch) = parts.unwrap_or_else(|| panic!("`{word}` is no batch"));
-    BatchMark { base: Offset(base), last: Offset(end - 1), epoch: Epoch(epoch), control: false }
+    BatchMark {
+        base: Offset(base),
+        last: Offset(end - 1),
+        epoch: Epoch(epoch),
+        control: decree.is_some(),
+        decree,
+    }
 }
 
 fn error(word: &str) -> ErrorKind {

@@ -3,6 +3,7 @@
 //! Every word must be asked for: a misspelt option fails the script instead of meaning nothing.
 
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
+use quorate_raft::{Decree, KRAFT_VERSIONS, Voter};
 use std::collections::{BTreeMap, VecDeque};
 
 pub struct Words<'a> {
@@ -107,6 +108,24 @@ impl<'a> Words<'a> {
     pub fn ends(&mut self, name: &str) -> Vec<OffsetEpoch> {
         let list = self.option(name);
         list.map_or(Vec::new(), |list| list.split(',').map(|word| self.end_epoch(word)).collect())
+    }
+
+    /// `v1=1:own+2:own`: a version of kraft.version and voters; `v1` and `=1:own` are one of them.
+    pub fn decree(&self, word: &str) -> Decree {
+        let (version, voters) = match word.split_once('=') {
+            Some((version, voters)) => (version, Some(voters)),
+            None => (word, None),
+        };
+        let voter = |word: &str| {
+            let mut voter = Voter::fixed(self.key_of(word), [].into());
+            voter.versions = KRAFT_VERSIONS;
+            voter
+        };
+        Decree {
+            version: version.strip_prefix('v').map(|version| self.parse(version)),
+            voters: voters
+                .map(|list| list.split('+').filter(|word| !word.is_empty()).map(voter).collect()),
+        }
     }
 
     /// `3` is an id alone, `3:own` that node's own directory, `3:other` another one.

@@ -372,10 +372,10 @@ impl Walk {
                 more => Offset(base.0.saturating_add(more % 3)),
             };
             let epoch = self.epoch(to);
-            marks.push(BatchMark { base, last, epoch, control: false });
+            marks.push(BatchMark { base, last, epoch, control: false, decree: None });
             let nonce = base.0.wrapping_add(1_000_000);
             let count = last.0.saturating_sub(base.0).saturating_add(1).min(4);
-            records.extend((0..count).map(|_| Record { epoch, nonce }));
+            records.extend((0..count).map(|_| Record::plain(epoch, nonce)));
             base = Offset(last.0.saturating_add(1));
         }
         marks

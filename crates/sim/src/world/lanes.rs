@@ -61,7 +61,7 @@ impl<C: Clients> World<C> {
         let Some(report) = report else { return Ok(()) };
         let line = match &report {
             Report::Stored { whole: None, .. } => "has stored a piece of a snapshot".to_owned(),
-            Report::Stored { whole: Some(whole), .. } => {
+            Report::Stored { whole: Some((whole, _)), .. } => {
                 self.marks.hit("a snapshot was downloaded");
                 format!("has the snapshot {}, {} bytes", whole.id, whole.bytes)
             }
