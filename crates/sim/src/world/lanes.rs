@@ -31,7 +31,10 @@ impl<C: Clients> World<C> {
                     return Err(Failure::new("leader_never_loads_snapshot", what));
                 }
             }
-            Errand::Abandon { .. } => self.marks.hit("a download was given up"),
+            Errand::Abandon { .. } => {
+                self.marks.hit("a download was given up");
+                self.line(node, || "gives up a download".to_owned());
+            }
             Errand::Store { .. } | Errand::Remove { .. } => {}
         }
         let Some((running, _)) = self.running(node) else { return Ok(()) };
