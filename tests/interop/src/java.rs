@@ -2,6 +2,7 @@
 
 use crate::scenario::{Failure, need};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -55,11 +56,14 @@ impl Kafka {
         let version = release.version;
         let home = cache.join(format!("kafka-{version}"));
         let (libraries, complete) = (home.join("libs"), home.join("complete"));
-        if !complete.exists() {
+        // What is fetched changes with this program, and then it is fetched again.
+        let wanted = project(release);
+        let same = fs::read_to_string(home.join("pom.xml")).is_ok_and(|found| found == wanted);
+        if !complete.exists() || !same {
             need("mvn", "--version", "Maven, which fetches Kafka's jars")?;
             println!("fetching Apache Kafka {version} into {}", home.display());
             fs::create_dir_all(&home)?;
-            fs::write(home.join("pom.xml"), project(release))?;
+            fs::write(home.join("pom.xml"), wanted)?;
             let goal = format!("-DoutputDirectory={}", libraries.display());
             let arguments = ["-q", "-B", "dependency:copy-dependencies", &goal];
             let output = Command::new("mvn").args(arguments).current_dir(&home).output()?;
@@ -74,7 +78,19 @@ impl Kafka {
 
     /// Runs a program to its end and returns what it printed.
     pub fn run(&self, class: &str, arguments: &[&str]) -> Result<String, Failure> {
-        let output = self.command(class, arguments).output()?;
+        self.answer(class, arguments, "")
+    }
+
+    /// [`Kafka::run`] for a program that reads these lines.
+    pub fn answer(&self, class: &str, arguments: &[&str], input: &str) -> Result<String, Failure> {
+        let mut command = self.command(class, arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = command.spawn()?;
+        if let Some(mut stdin) = running.stdin.take() {
+            // Few lines: they fit into the pipe, whether the program reads them or not.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let output = running.wait_with_output()?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() {
             return Ok(printed);
@@ -101,7 +117,12 @@ impl Kafka {
 /// A project that depends on the tools with all they need, and on the logger.
 fn project(Release { version, logger }: Release) -> String {
     let kafka = "org.apache.kafka";
-    let artifacts = [(kafka, "kafka_2.13", version), (kafka, "kafka-tools", version), logger];
+    let artifacts = [
+        (kafka, "kafka_2.13", version),
+        (kafka, "kafka-tools", version),
+        (kafka, "kafka-shell", version),
+        logger,
+    ];
     let dependency = |(group, artifact, version): (&str, &str, &str)| {
         format!(
             "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>\n"

@@ -8,6 +8,7 @@ mod full_disk;
 mod metadata;
 mod nodes;
 mod quorum_tool;
+mod shell;
 mod snapshots;
 
 use crate::scenario::Run::{Disks, Kafka, Porcupine};
@@ -23,6 +24,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario { name: "both_dump_tools_agree_on_kafkas_snapshots", run: Kafka(snapshots::fixtures) },
     Scenario { name: "kafka_reads_every_metadata_record_of_ours", run: Kafka(metadata::drawn) },
+    Scenario { name: "kafkas_shell_sees_the_state_that_we_see", run: Kafka(shell::fixtures) },
     Scenario { name: "kafkas_storage_tool_knows_our_directories", run: Kafka(directories::ours) },
     Scenario { name: "our_log_tools_read_a_running_kafka", run: Kafka(directories::kafkas) },
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const DUMP: &str = "org.apache.kafka.tools.DumpLogSegments";
 /// Snapshots of controllers of Kafka's, recorded for the tests of the log.
-const FIXTURES: &str =
+pub const FIXTURES: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/log/tests/fixtures/kafka-4.3.1/dynamic");
 /// Snapshots come often, and the log is cut behind them as soon as there are two.
 pub const OFTEN: &[&str] = &[
