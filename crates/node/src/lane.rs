@@ -53,6 +53,11 @@ pub enum Errand<M> {
         /// An empty machine.
         machine: Box<M>,
     },
+    /// Read a snapshot that others copy, and see whether it is what was written.
+    Check {
+        /// Which.
+        id: OffsetEpoch,
+    },
     /// Remove files that were renamed for removal. Those that are gone already are no error.
     Remove {
         /// Their paths.
@@ -93,6 +98,13 @@ pub enum Report<M> {
         timestamp_ms: i64,
         /// The machine.
         machine: Box<M>,
+    },
+    /// A snapshot that others copy was read.
+    Checked {
+        /// Which.
+        id: OffsetEpoch,
+        /// Why it cannot be read, if so, for one log line.
+        fault: Option<String>,
     },
     /// The snapshot cannot be read.
     Unreadable {

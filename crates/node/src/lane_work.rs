@@ -95,6 +95,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                 None
             }
             Errand::Load { id, machine } => Some(self.load(id, machine)),
+            Errand::Check { id } => Some(Report::Checked { id, fault: self.fault(id) }),
             Errand::Remove { paths } => {
                 remove_deleted(&mut self.disk, &paths);
                 None
@@ -174,6 +175,15 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         if let Some(partial) = self.download.take() {
             partial.discard();
         }
+    }
+
+    /// Reads a snapshot to its end; what is wrong with it.
+    fn fault(&self, id: OffsetEpoch) -> Option<String> {
+        let read = SnapshotReader::open(&self.disk, &self.partition, id).and_then(|mut reader| {
+            while reader.next()?.is_some() {}
+            Ok(())
+        });
+        read.err().map(|error| error.to_string())
     }
 
     fn load(&mut self, id: OffsetEpoch, mut machine: Box<M>) -> Report<M> {

@@ -126,6 +126,8 @@ pub struct Replica<M: Machine> {
     /// How much was applied when it last looked.
     retained_bytes: u64,
     room_for_removed: Option<u64>,
+    /// When a snapshot that others copy may be looked at again.
+    check_at: Time,
     /// Snapshots that could not be read.
     unread: Vec<OffsetEpoch>,
     /// What of this node's files is damaged, once that is known.
@@ -188,6 +190,7 @@ impl<M: Machine> Replica<M> {
             retain_at: now,
             retained_bytes: 0,
             room_for_removed: None,
+            check_at: now,
             unread: Vec::new(),
             damage: None,
             quorum,

@@ -31,6 +31,8 @@ pub(crate) struct Making {
     in_all: u64,
     /// When the newest one was made or loaded.
     since: Time,
+    /// One is needed now, whether or not there is anything new in it.
+    wanted: bool,
     taken: Option<Taken>,
     /// What the lane is writing.
     writing: Option<OffsetEpoch>,
@@ -47,6 +49,7 @@ impl Making {
             bytes: 0,
             in_all: 0,
             since: now,
+            wanted: false,
             taken: None,
             writing: None,
             failures: 0,
@@ -70,23 +73,31 @@ impl Making {
         (self.bytes, self.since, self.taken) = (0, now, None);
     }
 
+    /// The newest one is of no use: another is to be made at once.
+    pub fn want(&mut self) {
+        self.wanted = true;
+    }
+
     /// When it should be taken at the latest, as far as is known now.
     pub fn due_at(&self) -> Time {
-        if self.taken.is_some() || self.writing.is_some() || self.bytes == 0 {
+        if self.taken.is_some() || self.writing.is_some() || self.bytes == 0 && !self.wanted {
             return Time::NEVER;
         }
         let aged = match self.interval {
             Span::ZERO => Time::NEVER,
             interval => self.since + interval,
         };
-        let due = if self.bytes >= self.bytes_between { Time(0) } else { aged };
+        let due = match self.wanted || self.bytes >= self.bytes_between {
+            true => Time(0),
+            false => aged,
+        };
         due.max(self.retry_at)
     }
 
     /// The state was taken.
     pub fn take(&mut self, now: Time, taken: Taken) {
         assert!(self.taken.is_none() && self.writing.is_none(), "one snapshot at a time");
-        (self.bytes, self.since) = (0, now);
+        (self.bytes, self.since, self.wanted) = (0, now, false);
         self.taken = Some(taken);
     }
 

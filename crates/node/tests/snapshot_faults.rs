@@ -171,6 +171,45 @@ fn t16_a_flipped_bit_of_a_snapshot_is_never_applied() {
     assert!(passed_over > 50, "{passed_over} were found damaged");
 }
 
+/// The snapshot that a leader would serve is damaged on its disk, and nothing more is written: no
+/// follower loads it, and the leader makes a new one, so that they need not wait for ever.
+#[test]
+fn t16_a_leader_replaces_a_damaged_snapshot_that_it_is_asked_for() {
+    for (more, at) in [(0, 700), (3, 700), (0, 20)] {
+        let (mut world, leader) = running(3, trims, 10);
+        let late = (1..=3).find(|id| *id != leader).unwrap();
+        world.cut(late);
+        // Until the log is nothing but a snapshot, so that a new one has the old one's name.
+        let mut number = 10;
+        let behind = world.nodes[&late].replica.view().end;
+        loop {
+            world.put(leader, number);
+            number += 1;
+            (0..10).for_each(|_| world.round());
+            let view = world.nodes[&leader].replica.view();
+            if view.start > behind && view.start == view.end {
+                break;
+            }
+            assert!(number < 1_000, "no snapshot ends where the log does");
+        }
+        (0..more).for_each(|number| world.put(leader, number));
+        let (path, digest) =
+            (newest(&world, leader), world.nodes[&leader].replica.machine().digest());
+        world.disks[leader as usize - 1].flip_bit(&path, at, 5);
+        let end = world.nodes[&leader].replica.view().end;
+        world.join(late);
+        assert_eq!(level(&mut world, 3), digest, "{more} more, byte {at}");
+        assert_eq!(world.nodes[&leader].replica.view().end, end, "nothing was appended for it");
+        let begun = world.asked.iter().filter(|asked| asked.position == 0).count();
+        assert!((2..10).contains(&begun), "it began {begun} times");
+        // The leader's own next start has a snapshot that can be read.
+        world.stop(leader);
+        world.start(leader).unwrap();
+        level(&mut world, 3);
+        assert_eq!(world.files(leader, ".damaged"), [""; 0]);
+    }
+}
+
 /// A snapshot larger than any frame, any buffer and five of Kafka's largest batches.
 #[test]
 fn t30_a_snapshot_of_many_times_the_largest_batch_costs_nobody_anything() {

@@ -177,6 +177,10 @@ impl<M: Machine> Replica<M> {
                 self.refuse_piece(ticket, answer, ErrorKind::PositionOutOfRange);
             }
             Some(read) => {
+                // A byte is asked for by who waits for its own disk.
+                if answer.position == 0 && max_bytes > 1 {
+                    self.check_served(answer.snapshot);
+                }
                 // How many bytes there are is known when they are read.
                 answer.piece = Piece::Received { size: read.size, bytes: 0 };
                 let (id, generation) = (ReadId(self.number()), self.log.generation());

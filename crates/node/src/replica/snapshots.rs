@@ -19,6 +19,8 @@ const RETENTION_EVERY_BYTES: u64 = 256 << 10;
 /// Retention begins so far below its limit, or an eighth of it: the log grows on until files are
 /// gone.
 const RETENTION_AHEAD: u64 = 8 << 20;
+/// How often a snapshot is looked at that others copy: a stranger may ask for one all the time.
+const CHECK_EVERY: Span = Span::ms(10_000);
 /// How many snapshots are kept where they only spare a start its way: one may turn out damaged.
 const SNAPSHOTS_KEPT: usize = 2;
 
@@ -63,6 +65,7 @@ impl<M: Machine> Replica<M> {
                 }
             }
             Report::Loaded { id, timestamp_ms, machine } => self.loaded(id, timestamp_ms, *machine),
+            Report::Checked { id, fault } => self.checked(id, fault.as_deref()),
             Report::Unreadable { id, why } => self.unreadable(id, &why),
         }
     }
@@ -185,6 +188,28 @@ impl<M: Machine> Replica<M> {
         self.machine = machine;
         self.making.loaded(self.now);
         info!(%id, "the state was loaded from a snapshot");
+    }
+
+    /// Somebody begins to copy this snapshot. One who could not use it begins again, and again as
+    /// long as there is no other, so it is looked at whether it can be used: beside, not before.
+    pub(super) fn check_served(&mut self, id: OffsetEpoch) {
+        if self.now >= self.check_at {
+            self.check_at = self.now + CHECK_EVERY;
+            self.push(Out::Lane(Errand::Check { id }));
+        }
+    }
+
+    fn checked(&mut self, id: OffsetEpoch, fault: Option<&str>) {
+        let held = self.log.snapshots().iter().any(|known| known.id == id);
+        if let Some(why) = fault.filter(|_| held) {
+            warn!(
+                %id,
+                why,
+                "a snapshot that others copy from this node is damaged on its disk; a new one is written of the \
+                 state in memory, which is not affected; the disk should be looked at"
+            );
+            self.making.want();
+        }
     }
 
     fn unreadable(&mut self, id: OffsetEpoch, why: &str) {

@@ -35,7 +35,7 @@ impl<C: Clients> World<C> {
                 self.marks.hit("a download was given up");
                 self.line(node, || "gives up a download".to_owned());
             }
-            Errand::Store { .. } | Errand::Remove { .. } => {}
+            Errand::Store { .. } | Errand::Check { .. } | Errand::Remove { .. } => {}
         }
         let Some((running, _)) = self.running(node) else { return Ok(()) };
         let was_idle = running.lane.is_idle();
@@ -81,6 +81,10 @@ impl<C: Clients> World<C> {
                 format!("cannot write the snapshot {id}: {why}")
             }
             Report::Loaded { id, .. } => format!("has loaded the snapshot {id}"),
+            Report::Checked { id, fault: None } => format!("finds the snapshot {id} whole"),
+            Report::Checked { id, fault: Some(why) } => {
+                format!("finds the snapshot {id} damaged: {why}")
+            }
             Report::Unreadable { id, why } => format!("cannot read the snapshot {id}: {why}"),
         };
         self.line(node, || line);
