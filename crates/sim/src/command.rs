@@ -96,8 +96,8 @@ impl<R: Fn(&Plan, &How) -> Outcome> Sweep<'_, R> {
             }
         }
         bar.finish_and_clear();
-        let runs =
-            if done == count { format!("{done} runs") } else { format!("{done} of {count} runs") };
+        let of = if done == count { String::new() } else { format!(" of {count}") };
+        let runs = format!("{done}{of} run{}", if count == 1 { "" } else { "s" });
         say(format!("{runs}, {failed} failed, {seconds:.0} simulated seconds, {events} events"));
         if done < count {
             say("stopped at the first failure; --keep-going goes on");

@@ -101,6 +101,9 @@ fn the_line_that_replays_a_failure_works_as_printed() {
         let found = text.lines().find_map(|line| line.strip_prefix(begin)).map(str::to_owned);
         found.unwrap_or_else(|| panic!("no line begins with {begin:?}: {text}"))
     };
+    let count = first.lines().find_map(|line| line.split_once(" of 300 runs, 1 failed, "));
+    assert!(count.is_some_and(|(done, _)| done.parse::<u64>().unwrap() < 300), "{first}");
+    assert!(first.contains("\nstopped at the first failure; --keep-going goes on\n"), "{first}");
     let again = line(&first, "replay  ");
     let second = told(Command::new("sh").args(["-c", &again]));
     assert_eq!(line(&first, "FAILED  "), line(&second, "FAILED  "));
