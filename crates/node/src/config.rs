@@ -135,6 +135,9 @@ pub struct Config {
     pub retention_ms: Option<u64>,
     /// `quorate.cleanup.policy`.
     pub cleanup: Cleanup,
+    /// `quorate.election.never.lead`: leaves leading to the other voters while one of them can
+    /// (rule P66).
+    pub never_lead: bool,
     /// Which versions it speaks.
     pub speaks: Generation,
     /// The rule that this node breaks.
@@ -174,6 +177,7 @@ impl Config {
             uncommitted_max_bytes: 32 << 20,
             unstored_max_bytes: 32 << 20,
             reserve_bytes: 32 << 20,
+            never_lead: false,
             tail_max_bytes: 16 << 20,
             snapshot_max_bytes: 1 << 20,
             snapshot_bytes: 20 << 20,

@@ -189,6 +189,7 @@ pub fn start<M: Machine, D: Disk>(
         fetch_timeout: config.fetch_timeout,
         snapshot_bytes: config.snapshot_bytes,
         snapshot_interval: config.snapshot_interval,
+        never_lead: config.never_lead,
         trims: config.cleanup == Cleanup::Delete,
         retention: Retention { bytes: config.retention_bytes, ms: config.retention_ms },
         #[cfg(mutants)]
@@ -257,6 +258,7 @@ fn open_quorum(
         fetch_max_bytes: config.fetch_max_bytes,
         snapshot_max_bytes: config.snapshot_max_bytes,
         serve_snapshots: config.cleanup == Cleanup::Delete,
+        never_lead: config.never_lead,
         ..quorate_raft::Config::new(config.id, directory, voters)
     };
     let Election { epoch, leader, voted, .. } = recovery.election.clone().unwrap_or_default();

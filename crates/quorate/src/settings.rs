@@ -185,6 +185,7 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         uncommitted_max_bytes: values.number(&table::UNCOMMITTED_MAX_BYTES),
         tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),
         reserve_bytes: reserve(values),
+        never_lead: yes(values, &table::NEVER_LEAD),
         listener,
         ..Config::new(Some(id), directory, voters, bind)
     }
@@ -202,6 +203,11 @@ fn reserve(values: &mut Values) -> u64 {
         values.wrong(&table::RESERVE_BYTES, format!("must be 0, or {LEAST} or more"));
     }
     bytes
+}
+
+fn yes(values: &mut Values, setting: &Setting) -> bool {
+    values.word(setting);
+    values.text(setting) == Some("true")
 }
 
 fn cleanup(values: &mut Values) -> Cleanup {

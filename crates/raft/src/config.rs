@@ -41,6 +41,8 @@ pub struct Config {
     /// `cleanup.policy=delete`: the log begins at a snapshot, and whoever lacks what was before
     /// gets that. Otherwise snapshots are the node's own, and all records are served.
     pub serve_snapshots: bool,
+    /// Does not stand while another voter may win, and leads as a caretaker only (rule P66).
+    pub never_lead: bool,
     /// Fail-over on process death (rule P50): base delay before the first rank pre-votes; each
     /// later rank waits one more.
     pub death_stagger: Span,
@@ -68,6 +70,7 @@ impl Config {
             fetch_max_bytes: 1_048_576,
             snapshot_max_bytes: 1_048_576,
             serve_snapshots: true,
+            never_lead: false,
             death_stagger: Span::ms(20),
         }
     }

@@ -89,7 +89,11 @@ impl Quorum {
         {
             return voted.names(vote.candidate); // The log was judged when the vote was given.
         }
-        if self.standing.leader.is_some() || !self.up_to_date(vote) {
+        if self.standing.leader.is_some() {
+            return false;
+        }
+        if !self.up_to_date(vote) {
+            self.is_needed();
             return false;
         }
         self.standing.voted = Some(vote.candidate);
@@ -115,13 +119,19 @@ impl Quorum {
         let willing = match &self.role {
             Role::Leader(_) => false,
             // Contact with the leader speaks against an election; its death for one [P51].
-            Role::Follower(role) => !role.fetched || role.stand_at.is_some(),
+            Role::Follower(role) => {
+                !role.fetched || role.stand_at.is_some() || self.would_rather_another(role)
+            }
             Role::Unattached(_) | Role::Prospective(_) | Role::Candidate(_) | Role::Resigned(_) => {
                 true
             }
         };
         let damaged = self.is_damaged() && !mutant!(self, VoteWhileDamaged);
-        if !willing || damaged || !self.up_to_date(vote) {
+        if !willing || damaged {
+            return false;
+        }
+        if !self.up_to_date(vote) {
+            self.is_needed();
             return false;
         }
         self.hold_back(out);
@@ -284,19 +294,27 @@ impl Quorum {
     /// Keeps the epoch, the vote and the leader; nothing durable changes [P12].
     pub(crate) fn become_prospective(&mut self, process_gone: bool, out: &mut Vec<Effect>) {
         let Some(own) = self.key else { return };
+        let hurries = process_gone && !self.stands_aside();
         let role = Prospective {
             tally: Tally::new(self.voters.keys(), own),
             election_at: self.random_election_at(),
-            ask_again_at: process_gone.then(|| self.now + ASK_AGAIN),
+            ask_again_at: hurries.then(|| self.now + ASK_AGAIN),
         };
         self.enter(self.standing.clone(), Role::Prospective(role), out);
     }
 
     pub(crate) fn turn_prospective(&mut self, out: &mut Vec<Effect>) -> bool {
         let lacking = self.lacks_pre_vote();
+        let aside = matches!(self.role, Role::Prospective(_)) && self.stands_aside();
         let (now, own) = (self.now, self.key);
         let (Role::Prospective(role), Some(own)) = (&mut self.role, own) else { return false };
         let expired = now >= role.election_at || self.standing.epoch >= LAST_EPOCH;
+        if aside {
+            if expired {
+                self.leave_prospective(out);
+            }
+            return expired; // It votes for others meanwhile, and asks for nothing.
+        }
         match role.ask_again_at {
             // With a voter that does not know pre-votes, only the timers may start an election
             // [P52].

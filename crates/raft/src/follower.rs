@@ -149,6 +149,7 @@ impl Quorum {
 
     /// The leader answered as one: no election now.
     pub(crate) fn heard(&mut self) {
+        self.content();
         if let Role::Follower(role) = &mut self.role {
             role.fetch_at = self.now + self.config.fetch_timeout;
             role.fetched = true;

@@ -175,7 +175,8 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) {
         assert!(records > 0, "a proposal holds at least one record");
-        let leads = matches!(self.role, Role::Leader(_)) && self.stopping.is_none();
+        let leads = matches!(self.role, Role::Leader(_)) && !self.is_caretaker();
+        let leads = leads && self.stopping.is_none();
         if leads && epoch == self.standing.epoch {
             self.append(records, Source::Proposed(token), out);
         } else {
@@ -219,9 +220,10 @@ impl Quorum {
 
     pub(crate) fn turn_leader(&mut self, out: &mut Vec<Effect>) -> bool {
         let (now, period) = (self.now, self.begin_period());
+        let relieved = self.is_relieved();
         let Role::Leader(leader) = &mut self.role else { return false };
         // Without a majority that fetches, another leader may exist already [P23].
-        if self.stopping.is_some() || now >= leader.quorum_at {
+        if self.stopping.is_some() || now >= leader.quorum_at || relieved {
             self.resign(out);
             return true;
         }

@@ -13,6 +13,7 @@
 //! | voter, observer | a replica that the latest voter set names, or does not name |
 //! | start | first offset of the log |
 
+mod aside;
 mod check;
 mod complaint;
 mod config;

@@ -45,12 +45,16 @@ pub enum Mutant {
     AdoptStale,
     /// Whoever asks for what was trimmed is served as if it were there [P56].
     ServeBelowStart,
+    /// One that is not to lead serves as any other once it leads [P66].
+    ServeAsCaretaker,
+    /// One that is not to lead never stands, whoever needs it [P66].
+    StandAsideForever,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 19] = [
+    pub const ALL: [Mutant; 21] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -69,6 +73,8 @@ impl Mutant {
         Mutant::AcknowledgeBeforeAdopted,
         Mutant::AdoptStale,
         Mutant::ServeBelowStart,
+        Mutant::ServeAsCaretaker,
+        Mutant::StandAsideForever,
         Mutant::CountAnyRound,
     ];
 }

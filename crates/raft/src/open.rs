@@ -171,6 +171,7 @@ impl Quorum {
             peers: Peers::default(),
             outbox: Outbox::default(),
             retry_at: Time::NEVER,
+            aside: None,
             stopping: None,
             config,
             #[cfg(mutants)]

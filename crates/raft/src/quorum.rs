@@ -68,6 +68,9 @@ pub struct Quorum {
     pub(crate) outbox: Outbox,
     /// When something that could not be sent now may be sent.
     pub(crate) retry_at: Time,
+    /// Until when a replica that is not to lead leaves elections to others; `None` while it has a
+    /// leader [P66].
+    pub(crate) aside: Option<Time>,
     /// Until when a shutdown waits for a successor; `NEVER` and done once `Stopped` was said.
     pub(crate) stopping: Option<Stopping>,
 
@@ -226,7 +229,7 @@ impl Quorum {
     /// [P40].
     pub(crate) fn leader_told(&self) -> Option<ReplicaId> {
         match &self.role {
-            Role::Leader(_) if self.high_watermark.is_none() => None,
+            Role::Leader(_) if self.high_watermark.is_none() || self.is_caretaker() => None,
             Role::Resigned(_) => None,
             Role::Unattached(_)
             | Role::Prospective(_)

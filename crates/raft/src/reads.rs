@@ -84,9 +84,13 @@ impl Reads {
 
 impl Quorum {
     pub(crate) fn on_read(&mut self, token: Token, out: &mut Vec<Effect>) {
+        let caretaker = self.is_caretaker();
         let Role::Leader(leader) = &mut self.role else {
             return self.refuse_token(token, out);
         };
+        if caretaker {
+            return self.refuse_token(token, out);
+        }
         if mutant!(self, ReadWithoutProof) {
             let offset = self.high_watermark.unwrap_or(Offset::ZERO);
             out.push(Effect::ReadAt { token, offset });

@@ -2,6 +2,7 @@
 //! and says in words what it found, with the numbers.
 
 mod acknowledged_never_lost;
+mod caretaker_takes_nothing;
 mod committed_never_changes;
 mod epoch_table_matches_log;
 mod files_reopen;
@@ -14,6 +15,7 @@ mod one_leader_per_epoch;
 mod remembered;
 
 pub(crate) use acknowledged_never_lost::{AcknowledgedNeverLost, key_name};
+pub(crate) use caretaker_takes_nothing::caretaker_takes_nothing;
 pub(crate) use committed_never_changes::CommittedNeverChanges;
 pub(crate) use epoch_table_matches_log::epoch_table_matches_log;
 pub(crate) use files_reopen::{Written, files_reopen};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 54] = [
+pub const ALL: [&str; 55] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -58,6 +58,7 @@ pub const ALL: [&str; 54] = [
     "a follower answered for the leader",
     "an old and a new node led",
     "a node was upgraded",
+    "a caretaker led",
     "a leader could not be asked for a client",
 ];
 

@@ -158,6 +158,7 @@ impl<M: Machine> Node<M> {
                 1 => Generation::BeforePreVotes,
                 _ => Generation::Now,
             },
+            never_lead: voter && options.never_lead >> index & 1 == 1,
             #[cfg(mutants)]
             mutant,
             ..Config::new((!anonymous).then_some(id), PathBuf::new(), voters, at(index))
@@ -241,6 +242,16 @@ impl<M: Machine> Node<M> {
     /// already was meant to be.
     pub fn upgrade(&mut self) -> bool {
         std::mem::replace(&mut self.config.speaks, Generation::Now) != Generation::Now
+    }
+
+    /// Whether it leaves leading to others.
+    pub fn never_leads(&self) -> bool {
+        self.config.never_lead
+    }
+
+    /// Its next process may lead.
+    pub fn may_lead(&mut self) {
+        self.config.never_lead = false;
     }
 
     /// `controller.quorum.request.timeout.ms`, at which connecting gives up as well.

@@ -97,6 +97,9 @@ options! {
     /// The nodes that speak like an older version until they are upgraded, as bits: the lowest is
     /// node 1.
     older: 0..=(1 << 30) - 1,
+    /// The voters that are not to lead, as bits: the lowest is node 1. If no other is left when the
+    /// faults end, they may after all.
+    never_lead: 0..=(1 << 15) - 1,
     /// So many voters stay away when the faults end; never a majority.
     away: 0..=15,
     /// When faults end.
@@ -141,6 +144,7 @@ impl Default for Options {
             value_bytes: 16,
             drift: 0,
             older: 0,
+            never_lead: 0,
             away: 0,
             heal_ms: 8_000,
             recover_ms: 12_000,
@@ -184,6 +188,7 @@ impl Options {
             value_bytes: pick(&[4, 16, 200]),
             reserve_bytes: pick(&[0, 20_000, AMPLE_RESERVE, AMPLE_RESERVE]),
             older: 0,
+            never_lead: 0,
             drift: pick(&[0, 20, 200, 400]),
             away: pick(&[0, 0, 1, 3]),
             heal_ms: pick(&[4_000, 6_000, 8_000]),
@@ -196,6 +201,9 @@ impl Options {
             5 => everyone,
             _ => rng.below(everyone + 1),
         };
+        if rng.one_in(5) {
+            options.never_lead = rng.below((1 << options.voters) - 1); // Never all of them.
+        }
         options
     }
 }

@@ -212,6 +212,14 @@ impl<M: Machine> Replica<M> {
                  a majority of them must be up and reachable"
             );
         }
+        let serves = self.settings.never_lead && view.voters.len() > 1;
+        if role == RoleName::Leader && serves {
+            warn!(
+                %epoch,
+                "this node is not to lead (quorate.election.never.lead), but no other voter can be elected: it \
+                 leads until one of them holds all of its log, and refuses what clients ask until then"
+            );
+        }
         // A node without a majority asks and gives up in turns: two entries tell that, not fifty.
         let same = |change: &RoleChange| change.role == role.to_string() && change.epoch == epoch.0;
         if !self.changes.iter().rev().take(2).any(same) {

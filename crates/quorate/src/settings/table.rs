@@ -324,8 +324,16 @@ pub static RESERVE_BYTES: Setting = setting(
     "How much room on the disk is put aside for when it is full, so that votes and reads go on; at least 8388608, or 0 for none: then a full disk ends the node.",
 );
 
+/// `quorate.election.never.lead`.
+pub static NEVER_LEAD: Setting = setting(
+    "quorate.election.never.lead",
+    Form::Word(&["false", "true"]),
+    Some("false"),
+    "Replicate, acknowledge and vote, but leave leading to the other voters; where none of them can win, lead until one has caught up, and serve nobody meanwhile.",
+);
+
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 33] = [
+pub static ALL: [&Setting; 34] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -359,4 +367,5 @@ pub static ALL: [&Setting; 33] = [
     &UNCOMMITTED_MAX_BYTES,
     &TAIL_MAX_BYTES,
     &RESERVE_BYTES,
+    &NEVER_LEAD,
 ];

@@ -90,6 +90,8 @@ pub enum Event {
 #[derive(Clone, Default)]
 pub struct Shape {
     pub voters: Vec<u32>,
+    /// Those that are not to lead.
+    pub never_lead: Vec<u32>,
     pub observers: Vec<u32>,
     /// Observers without an id of their own.
     pub nameless: Vec<u32>,
@@ -193,6 +195,7 @@ impl Cluster {
         config.endpoints = endpoints(id, shape.endpoints);
         config.snapshot_max_bytes = 4; // Three pieces each.
         config.serve_snapshots = !shape.compact;
+        config.never_lead = shape.never_lead.contains(&id.0);
         config
     }
 

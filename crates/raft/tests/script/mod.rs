@@ -187,6 +187,7 @@ impl Script {
         shape.observers = words.numbers("observers");
         shape.nameless = words.numbers("nameless");
         shape.old = words.numbers("old");
+        shape.never_lead = words.numbers("neverlead");
         shape.bootstrap = words.numbers("bootstrap");
         match words.option("directories") {
             None => {}

@@ -3,7 +3,7 @@
 
 use super::{Event, Last, Phase, World};
 use crate::book::Book;
-use crate::checkers::{Failure, Written, files_reopen};
+use crate::checkers::{Failure, Written, caretaker_takes_nothing, files_reopen};
 use crate::clients::Clients;
 use crate::network::{Host, Process};
 use quorate_base::{Offset, Span};
@@ -32,6 +32,17 @@ impl<C: Clients> World<C> {
             self.books[node].adopt(&self.committed.ledger, adopt.snapshot.offset);
             self.matched[node] = self.books[node].entries.len();
             self.durable[node] = Offset::ZERO;
+        }
+        if let Job::Append(append) = &job
+            && self.nodes[node].never_leads()
+            && self.voters() > 1
+            && self.nodes[node]
+                .running
+                .as_ref()
+                .is_some_and(|running| running.replica.view().role == RoleName::Leader)
+        {
+            self.marks.hit("a caretaker led");
+            caretaker_takes_nothing(node, &append.bytes)?;
         }
         if matches!(&job, Job::Trim(trim) if trim.epochs.is_some()) {
             self.marks.hit("a log was trimmed");

@@ -69,10 +69,23 @@ impl<C: Clients> World<C> {
             self.nodes[node].disk.heal();
             self.queue.push(self.now, Event::Up(node));
         }
+        self.let_someone_lead();
         // Behind an older leader no newer node could serve: the upgrade comes to its end.
         for node in 0..self.nodes.len() {
             if self.nodes[node].upgrade() && !self.nodes[node].out {
                 self.marks.hit("a node was upgraded");
+                self.down(node, false, Span::ZERO);
+            }
+        }
+    }
+
+    /// Where all voters that are left are not to lead, an operator has to change that.
+    fn let_someone_lead(&mut self) {
+        let left = |node: &usize| !self.nodes[*node].out;
+        let left: Vec<usize> = (0..self.voters()).filter(left).collect();
+        if left.iter().all(|node| self.nodes[*node].never_leads()) {
+            for node in left {
+                self.nodes[node].may_lead();
                 self.down(node, false, Span::ZERO);
             }
         }
