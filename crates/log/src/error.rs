@@ -60,6 +60,8 @@ pub enum Error {
         start: quorate_base::Offset,
         /// The end of the newest snapshot that can be read; `None` if there is none.
         newest: Option<quorate_base::Offset>,
+        /// The name of the snapshot that would do, were it not damaged and set aside.
+        aside: Option<String>,
     },
     /// The directory belongs to another cluster or node.
     Foreign {
@@ -90,6 +92,37 @@ const REPLACE: &str = "keep the directory, and give the node a newly formatted o
                        node confirmed must be on them, and is copied from them";
 
 impl Error {
+    /// What is wrong, without what to do about it.
+    pub fn fault(&self) -> String {
+        match self {
+            Error::Io { operation, path, source } => {
+                format!("cannot {} {path}: {source}", operation.verb())
+            }
+            Error::NotFormatted { path } => format!("{path} does not exist"),
+            Error::AlreadyFormatted { path } => format!("{path} exists"),
+            Error::Malformed { path, position, expected, found }
+            | Error::Damaged { path, position, expected, found } => {
+                format!("{path} is damaged at byte {position}: expected {expected}, found {found}")
+            }
+            Error::Uncovered { path, start, newest, aside } => {
+                let newest = match newest {
+                    Some(newest) => format!("the newest snapshot ends at offset {newest}"),
+                    None => "there is no snapshot".to_owned(),
+                };
+                let aside = aside.as_ref().map_or(String::new(), |name| {
+                    format!(" (the one that is needed is damaged and was renamed to {name})")
+                });
+                format!("{path}: the log begins at offset {start}, but {newest}{aside}")
+            }
+            Error::Foreign { path, property, expected, found } => {
+                format!("{path} has {property}={found}, but {expected} is configured")
+            }
+            Error::NotABoundary { path, position, offset } => format!(
+                "{path} cannot be cut at offset {offset}: it lies within the batch at byte {position}"
+            ),
+        }
+    }
+
     /// For `map_err` on a call of the disk.
     pub(crate) fn io(operation: Operation, path: &str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { operation, path: path.to_owned(), source }
@@ -98,55 +131,36 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fault())?;
         match self {
-            Error::Io { operation, path, source } => write!(
-                f,
-                "cannot {} {path}: {source}; what reached the disk is unknown, so the node stops; \
-                 check the disk, then start the node again: it reads everything anew",
-                operation.verb()
+            Error::Io { .. } => f.write_str(
+                "; what reached the disk is unknown, so the node stops; check the disk, then start the \
+                 node again: it reads everything anew",
             ),
-            Error::NotFormatted { path } => write!(
-                f,
-                "{path} does not exist: the directory is not formatted, or not mounted; \
-                 check the path, and run `quorate format` for a new node"
+            Error::NotFormatted { .. } => f.write_str(
+                ": the directory is not formatted, or not mounted; check the path, and run \
+                 `quorate format` for a new node",
             ),
-            Error::AlreadyFormatted { path } => write!(
-                f,
-                "{path} exists: the directory is in use and is left as it is; \
-                 name an empty directory to format"
+            Error::AlreadyFormatted { .. } => f.write_str(
+                ": the directory is in use and is left as it is; name an empty directory to format",
             ),
-            Error::Malformed { path, position, expected, found } => write!(
+            Error::Malformed { .. } => write!(f, "; {REPLACE}"),
+            Error::Damaged { .. } => write!(
                 f,
-                "{path} is damaged at byte {position}: expected {expected}, found {found}; \
-                 {REPLACE}"
+                "; this was on disk and may be promised to others, so it is not cut off; {REPLACE}"
             ),
-            Error::Damaged { path, position, expected, found } => write!(
+            Error::Uncovered { start, .. } => write!(
                 f,
-                "{path} is damaged at byte {position}: expected {expected}, found {found}; \
-                 this was on disk and may be promised to others, so it is not cut off; {REPLACE}"
+                ": what lay below offset {start} is not here, so the state cannot be built; put back a \
+                 snapshot file that ends at {start} or behind it, or {REPLACE}"
             ),
-            Error::Uncovered { path, start, newest } => {
-                write!(f, "{path}: the log begins at offset {start}, but ")?;
-                match newest {
-                    Some(newest) => write!(f, "the newest snapshot ends at offset {newest}")?,
-                    None => f.write_str("there is no snapshot")?,
-                }
-                write!(
-                    f,
-                    ": what lay below offset {start} is not here, so the state cannot be built; \
-                     put back a snapshot file that ends at {start} or behind it, or {REPLACE}"
-                )
-            }
-            Error::Foreign { path, property, expected, found } => write!(
+            Error::Foreign { property, .. } => write!(
                 f,
-                "{path} has {property}={found}, but {expected} is configured: the directory belongs \
-                 to another node or cluster; check the configured directory and {property}"
+                ": the directory belongs to another node or cluster; check the configured directory \
+                 and {property}"
             ),
-            Error::NotABoundary { path, position, offset } => write!(
-                f,
-                "{path} cannot be cut at offset {offset}: it lies within the batch at byte \
-                 {position}; the leader's log has other batches than this one, so compare the \
-                 versions of both"
+            Error::NotABoundary { .. } => f.write_str(
+                "; the leader's log has other batches than this one, so compare the versions of both",
             ),
         }
     }

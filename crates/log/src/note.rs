@@ -63,6 +63,8 @@ pub enum Note {
     },
     /// A damaged part of the log was set aside, see [`crate::set_aside`].
     SetAside {
+        /// What was wrong with it.
+        why: String,
         /// What the log begins with now.
         start: Offset,
         /// Where it ends now.
@@ -108,11 +110,11 @@ impl fmt::Display for Note {
                 "snapshot={snapshot} is ahead of the log, which ended at {end}: the log begins \
                  and ends there now, as a crash had kept it from doing"
             ),
-            Note::SetAside { start, end, must_reach, kept } => write!(
+            Note::SetAside { why, start, end, must_reach, kept } => write!(
                 f,
-                "start={start} end={end} must-reach={must_reach}: set the damaged part of the log \
-                 aside; until the log is back at {must_reach} this node neither votes nor stands; \
-                 kept {}",
+                "start={start} end={end} must-reach={must_reach} {why}: set the damaged part of the log \
+                 aside, to be copied from the leader again; until the log is back at {must_reach} this \
+                 node neither votes nor stands; kept {}",
                 if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") }
             ),
             Note::MarkRebuilt { path } => {

@@ -83,6 +83,21 @@ impl<D: Disk> BatchReader<D> {
         Ok(Some(found))
     }
 
+    /// Goes to the next batch that is wholly right, at this byte or behind it; to the end of the
+    /// file if there is none. Looks at every byte, for lengths cannot be believed any more.
+    pub fn search(&mut self, from: u64) -> Result<(), Error> {
+        for position in from..self.len {
+            self.position = position;
+            if let Ok(header) = self.header(self.len - position)?
+                && matches!(Batches::new(self.bytes(header.bytes)?).next(), Some(Ok(_)))
+            {
+                return Ok(());
+            }
+        }
+        self.position = self.len;
+        Ok(())
+    }
+
     fn header(&mut self, have: u64) -> Result<Result<Header, Fault>, Error> {
         let bytes = self.bytes(HEADER_BYTES as u64)?;
         let Some(first) = bytes.first_chunk() else {

@@ -15,8 +15,9 @@ use crate::index::{self, IndexCheck};
 use crate::index_files::{self, Indexes};
 use crate::scan::{Scan, scan};
 use crate::segment::{Segment, base_before, base_of, file_name};
+use crate::set_aside::last_right;
 use crate::set_away::Away;
-use crate::snapshot_name::{DAMAGED, DELETED, SnapshotName};
+use crate::snapshot_name::{DAMAGED, DELETED, SnapshotName, snapshot_name};
 use crate::snapshot_shelf::{self, Shelf};
 use crate::synced_file::{self, Found, Mark, SyncedFile};
 use crate::{
@@ -29,10 +30,20 @@ use std::io;
 /// Reads and mends the partition's directory. Fails on one that was never formatted.
 pub fn recover<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
     let mut notes = Vec::new();
+    let recovery = recover_noting(disk, options, &mut notes)?;
+    Ok(Recovery { notes, ..recovery })
+}
+
+/// What was mended is told also if it was in vain.
+pub(crate) fn recover_noting<D: Disk>(
+    disk: &mut D,
+    options: &Options,
+    notes: &mut Vec<Note>,
+) -> Result<Recovery, Error> {
     loop {
         // Again only after the log was emptied behind its newest snapshot, which is not ahead then.
-        if let Some(recovery) = recover_once(disk, options, &mut notes)? {
-            return Ok(Recovery { notes, ..recovery });
+        if let Some(recovery) = recover_once(disk, options, notes)? {
+            return Ok(recovery);
         }
     }
 }
@@ -211,23 +222,29 @@ impl<D: Disk> Recover<'_, D> {
         }
         let last = match scanned {
             Ok(_) => reached,
-            Err(Error::Damaged { .. }) => claims.of_damaged(reached, bases, newest),
+            Err(Error::Damaged { .. }) => {
+                let behind = last_right(self.disk, self.dir, bases)?;
+                claims.of_damaged(reached, behind, bases, newest)
+            }
             Err(_) => return Ok(false),
         };
         if newest.log_order() <= last.log_order() {
             return Ok(false);
         }
-        if !matches!(claims.mark, Found::Mark(..)) {
-            let mark = Mark { segment: bases[0], end: bases[0], position: 0 };
-            synced_file::create(self.disk, self.dir, mark)?;
-        }
-        let mut synced = SyncedFile::open(self.disk, self.dir)?;
-        let segments: Vec<Offset> = bases.iter().rev().copied().collect();
         let older: Vec<OffsetEpoch> = shelf.held.iter().map(|held| held.id).collect();
         let older = &older[..older.len() - 1];
-        let ending = DELETED;
-        let mut away = Away { disk: &mut *self.disk, dir: self.dir, ending, moved: Vec::new() };
-        away.reset(&mut synced, &segments, Some(newest), older)?;
+        let mut away =
+            Away { disk: &mut *self.disk, dir: self.dir, ending: DELETED, moved: Vec::new() };
+        if scanned.is_err() {
+            away.ending = DAMAGED;
+            let mut synced = away.empty(bases)?;
+            away.reset(&mut synced, &bases[..1], Some(newest), older)?;
+        } else {
+            let first = Mark { segment: bases[0], end: bases[0], position: 0 };
+            let mut synced = synced_file::lower(away.disk, away.dir, first)?;
+            let segments: Vec<Offset> = bases.iter().rev().copied().collect();
+            away.reset(&mut synced, &segments, Some(newest), older)?;
+        }
         self.notes.push(Note::Reset { snapshot: newest, end: reached.offset });
         Ok(true)
     }
@@ -252,7 +269,9 @@ impl<D: Disk> Recover<'_, D> {
         }
         let newest = shelf.held.last().map(|newest| newest.id.offset);
         if start > Offset::ZERO && newest.is_none_or(|newest| newest < start) {
-            return Err(Error::Uncovered { path: self.dir.to_owned(), start, newest });
+            let aside = shelf.aside.iter().rfind(|id| id.offset >= start);
+            let aside = aside.map(|id| format!("{}{DAMAGED}", snapshot_name(*id)));
+            return Err(Error::Uncovered { path: self.dir.to_owned(), start, newest, aside });
         }
         snapshot_shelf::remove_below(self.disk, self.dir, shelf, start)?;
         snapshot_shelf::set_aside_beyond(self.disk, self.dir, shelf, end, self.notes)?;
@@ -463,16 +482,18 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    /// How far a damaged log may have gone, at least as far as its right batches, `reached`. A
-    /// reset that was begun has lowered the mark, and takes segments away newest first; so only
-    /// what a reset to `newest` cannot have left counts.
+    /// How far a damaged log may have gone, at least as far as its right batches: those before the
+    /// damage, `reached`, and those behind it. A reset that was begun has lowered the mark, and
+    /// takes segments away newest first; so only what a reset to `newest` cannot have left counts.
     fn of_damaged(
         &self,
         reached: OffsetEpoch,
+        behind: OffsetEpoch,
         bases: &[Offset],
         newest: OffsetEpoch,
     ) -> OffsetEpoch {
         let mut claimed = reached;
+        claimed.offset = claimed.offset.max(behind.offset);
         if let Found::Mark(mark, _) = self.mark {
             claimed.offset = claimed.offset.max(mark.end);
         }

@@ -2,27 +2,41 @@
 //! fetch the rest again, without forgetting that it had confirmed more.
 //!
 //! First `quorate-must-reach` is written, durably: from then on the replica does not vote until its
-//! log is back there. Then the synced mark is lowered, then files are moved; each step can be cut
+//! log is back there. Then files are moved, and only when nothing damaged is left is the synced
+//! mark lowered: below it a batch whose epoch rotted is told from a new one. Each step can be cut
 //! short and begun again. What was damaged is kept under names that end in `.damaged`.
 
-use crate::disk::{Disk, Mode, Operation};
+use crate::disk::{Disk, Operation};
 use crate::file::{join, read_file};
 use crate::reader::{BatchReader, Found};
+use crate::recover::recover_noting;
 use crate::segment::{base_of, file_name};
 use crate::set_away::Away;
 use crate::snapshot_name::DAMAGED;
 use crate::snapshot_shelf;
-use crate::synced_file::{self, Mark, SyncedFile};
-use crate::{EpochTable, Error, Note, Options, epoch_file, must_reach_file};
-use bytes::Bytes;
-use quorate_base::{Offset, OffsetEpoch};
+use crate::synced_file::{self, Mark};
+use crate::{
+    Election, EpochTable, Error, Head, Header, Note, Options, Recovery, election_file, epoch_file,
+    must_reach_file,
+};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
 
-/// Copied at once.
-const COPY_BYTES: usize = 1 << 20;
+/// What is set aside in one round leaves nothing that the next could stumble over; a disk that
+/// shows other damage each time it is read is not to keep a node busy for ever.
+const ROUNDS: usize = 3;
 
 /// What is wrong with a log, as [`crate::recover()`] said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// Where it is.
+    pub place: Place,
+    /// What was expected and found there, in words.
+    pub why: String,
+}
+
+/// Where a log is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Damage {
+pub enum Place {
     /// A segment is not right from a byte on.
     Segment {
         /// Its base offset.
@@ -30,6 +44,8 @@ pub enum Damage {
         /// The first byte that cannot be believed.
         position: u64,
     },
+    /// The epoch table and the batches contradict each other.
+    Epochs,
     /// The log begins above 0 and no snapshot stands for what was below.
     Uncovered,
 }
@@ -37,99 +53,213 @@ pub enum Damage {
 impl Damage {
     /// The damage that an error of recovery speaks of, if [`set_aside`] can repair it.
     pub fn of(error: &Error) -> Option<Damage> {
-        match error {
+        let place = match error {
             Error::Damaged { path, position, .. } => {
-                let name = path.rsplit('/').next().unwrap_or(path);
-                Some(Damage::Segment { base: base_of(name)?, position: *position })
+                match path.rsplit('/').next().unwrap_or(path) {
+                    epoch_file::NAME => Place::Epochs,
+                    name => Place::Segment { base: base_of(name)?, position: *position },
+                }
             }
-            Error::Uncovered { .. } => Some(Damage::Uncovered),
+            Error::Uncovered { .. } => Place::Uncovered,
             Error::Io { .. }
             | Error::NotFormatted { .. }
             | Error::AlreadyFormatted { .. }
             | Error::Malformed { .. }
             | Error::Foreign { .. }
-            | Error::NotABoundary { .. } => None,
+            | Error::NotABoundary { .. } => return None,
+        };
+        Some(Damage { place, why: error.fault() })
+    }
+}
+
+/// As [`crate::recover()`], for a replica of which others hold the same log: what is damaged is set
+/// aside first, and the notes say so. The caller holds the directory's lock.
+pub fn repair<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
+    let mut notes = Vec::new();
+    for round in 0.. {
+        match recover_noting(disk, options, &mut notes) {
+            Ok(recovery) => return Ok(Recovery { notes, ..recovery }),
+            Err(error) => match Damage::of(&error) {
+                Some(damage) if round < ROUNDS => notes.push(set_aside(disk, options, &damage)?),
+                Some(_) | None => return Err(error),
+            },
         }
     }
+    unreachable!("the last round returns")
+}
+
+/// What the newest snapshot that can be read says of the voters, also of a log that is damaged.
+pub fn newest_head<D: Disk>(disk: &mut D, options: &Options) -> Result<Head, Error> {
+    let dir = options.partition.as_str();
+    let names = disk.list(dir).map_err(Error::io(Operation::List, dir))?;
+    let mut notes = Vec::new();
+    snapshot_shelf::read(disk, dir, &names, &mut notes).map(|shelf| shelf.head)
 }
 
 /// Sets the damaged part aside, so that [`crate::recover()`] succeeds: the log ends before it; or
 /// begins and ends behind the newest snapshot, if that lies beyond; or is empty. The caller holds
 /// the directory's lock and has no store open. [`crate::Recovery::must_reach`] says afterwards
 /// where the log must get before the replica may vote.
-pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: Damage) -> Result<Note, Error> {
+pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> Result<Note, Error> {
     let dir = options.partition.as_str();
     let names = disk.list(dir).map_err(Error::io(Operation::List, dir))?;
     let mut bases: Vec<Offset> = names.iter().filter_map(|name| base_of(name)).collect();
     bases.sort();
-    if bases.is_empty() {
+    let Some(first) = bases.first().copied() else {
         return Err(Error::NotFormatted { path: join(dir, &file_name(Offset::ZERO)) });
-    }
+    };
     let mut notes = Vec::new();
     let shelf = snapshot_shelf::read(disk, dir, &names, &mut notes)?;
-    let walked = walk(disk, dir, &bases, damage)?;
-    let must_reach = claim(disk, dir, &bases, &walked)?;
+    let table = read_file(disk, &join(dir, epoch_file::NAME))?;
+    let table = table.and_then(|bytes| EpochTable::decode(&bytes).ok());
+    let walked = walk(disk, dir, &bases, damage.place, table.as_ref())?;
+    let must_reach = claim(disk, dir, &bases, &walked, table.as_ref())?;
     must_reach_file::write(disk, dir, must_reach)?;
 
-    if !matches!(synced_file::read(disk, dir)?, synced_file::Found::Mark(..)) {
-        let mark = Mark { segment: bases[0], end: bases[0], position: 0 };
-        synced_file::create(disk, dir, mark)?;
-    }
-    let mut synced = SyncedFile::open(disk, dir)?;
     let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
     let newest = shelf.held.last().map(|held| held.id);
-    let behind = newest.filter(|newest| walked.cut.is_none_or(|cut| newest.offset >= cut.end));
-    let (start, end) = match (behind, walked.cut) {
+    // A trimmed log whose snapshot is gone is of no use, however much of it is right.
+    let begins = table.as_ref().and_then(|table| table.entries().first()).map(|(_, at)| *at);
+    let begins = begins.filter(|at| *at > first && shelf.ends.contains(at)).unwrap_or(first);
+    let covered = newest.map_or(Offset::ZERO, |newest| newest.offset) >= begins;
+    let cut = walked.cut.filter(|_| covered);
+    let behind = newest.filter(|newest| cut.is_none_or(|cut| newest.offset >= cut.end));
+    let (start, end) = match (behind, cut) {
         (None, Some(cut)) => {
-            synced.settle(away.disk, cut)?;
-            for base in bases.iter().rev().take_while(|base| **base > cut.segment) {
-                away.segment(*base)?;
-                away.sync_dir()?;
-            }
-            cut_tail(&mut away, cut)?;
-            (bases[0], cut.end)
+            away.cut(&bases, cut)?;
+            synced_file::lower(away.disk, dir, cut)?;
+            (begins, cut.end)
         }
         (to, _) => {
-            let segments: Vec<Offset> = bases.iter().rev().copied().collect();
-            away.reset(&mut synced, &segments, to, &[])?;
+            let mut synced = away.empty(&bases)?;
+            away.reset(&mut synced, &[first], to, &[])?;
             let start = to.map_or(Offset::ZERO, |to| to.offset);
             (start, start)
         }
     };
-    Ok(Note::SetAside { start, end, must_reach, kept: away.moved })
+    let why = damage.why.clone();
+    Ok(Note::SetAside { why, start, end, must_reach, kept: away.moved })
 }
 
 /// What the batches say, damaged or not.
 struct Walked {
-    /// Where the log is to be cut; `None` if nothing of it can be kept.
+    /// Where the log is to be cut: before the first thing that is not right. `None` if nothing of
+    /// it can be kept.
     cut: Option<Mark>,
     /// End and epoch of the last batch that is right in itself.
     last: OffsetEpoch,
 }
 
-fn walk<D: Disk>(disk: &D, dir: &str, bases: &[Offset], damage: Damage) -> Result<Walked, Error> {
+/// End and epoch of the last batch that is right in itself, in front of damage or behind it.
+pub(crate) fn last_right<D: Disk>(
+    disk: &D,
+    dir: &str,
+    bases: &[Offset],
+) -> Result<OffsetEpoch, Error> {
+    walk(disk, dir, bases, Place::Uncovered, None).map(|walked| walked.last)
+}
+
+fn walk<D: Disk>(
+    disk: &D,
+    dir: &str,
+    bases: &[Offset],
+    place: Place,
+    table: Option<&EpochTable>,
+) -> Result<Walked, Error> {
     let mut walked = Walked { cut: None, last: OffsetEpoch::default() };
+    let table = table.filter(|_| place == Place::Epochs);
+    // Where the log stands for as long as all is right.
+    let mut right: Option<(Mark, Epoch)> = None;
     for base in bases {
         let mut reader = BatchReader::open(disk, &join(dir, &file_name(*base)))?;
-        let mut end = *base;
+        match right {
+            Some((at, _)) if walked.cut.is_none() && at.end != *base => walked.cut = Some(at),
+            Some(_) | None => {}
+        }
+        let mut at = Mark { segment: *base, end: *base, position: 0 };
+        let mut place_of = Placing { end: Some(*base), guess: None };
+        let mut epoch = right.map(|(_, epoch)| epoch).unwrap_or_default();
         loop {
-            let position = reader.position();
-            if damage == (Damage::Segment { base: *base, position }) {
-                walked.cut = Some(Mark { segment: *base, end, position });
-            }
-            match reader.next()? {
-                None => break,
+            let found = reader.next()?;
+            let bad = place == Place::Segment { base: *base, position: at.position }
+                || matches!(place, Place::Segment { base: of, position }
+                    if of == *base && position < reader.position());
+            let follows = match &found {
+                None => !bad,
                 Some(Found::Batch(batch)) => {
-                    end = batch.end();
-                    let epoch = batch.epoch().max(walked.last.epoch);
-                    walked.last = OffsetEpoch::new(end.max(walked.last.offset), epoch);
+                    let Header { base, epoch: own, .. } = batch.header;
+                    let agrees = table.is_none_or(|table| agrees(table, &batch.header));
+                    !bad && agrees && base == at.end && own >= epoch
                 }
-                Some(Found::Damaged(header, _)) => end = header.end(),
-                Some(Found::Nothing(_)) => {}
+                Some(Found::Damaged(..) | Found::Nothing(_)) => false,
+            };
+            if !follows && walked.cut.is_none() {
+                walked.cut = Some(at);
+            }
+            let ends = match found {
+                Some(Found::Batch(batch)) => {
+                    epoch = batch.epoch();
+                    let ends = place_of.batch(&batch.header, *base, at.position);
+                    at.end = ends.unwrap_or(at.end);
+                    walked.last.epoch = walked.last.epoch.max(epoch);
+                    ends
+                }
+                Some(Found::Damaged(..) | Found::Nothing(_)) => {
+                    reader.search(at.position + 1)?;
+                    place_of.lose()
+                }
+                None => place_of.lose(),
+            };
+            let last = &mut walked.last.offset;
+            *last = (*last).max(ends.unwrap_or_default());
+            let before = std::mem::replace(&mut at.position, reader.position());
+            if before == at.position {
+                break;
             }
         }
+        right = Some((at, epoch));
     }
     Ok(walked)
+}
+
+/// Where the batches of a segment lie among the offsets. A checksum leaves the base offset out; so
+/// behind damage one is believed only once the next batch follows it.
+struct Placing {
+    /// The end of the last batch, if that is known for certain.
+    end: Option<Offset>,
+    /// What the last batch says of itself.
+    guess: Option<Offset>,
+}
+
+impl Placing {
+    /// A right batch at this byte of a segment; returns its end if that is known.
+    fn batch(&mut self, header: &Header, segment: Offset, position: u64) -> Option<Offset> {
+        // A record takes a byte at least.
+        let fits = header.base >= segment && header.base - segment <= position;
+        let follows = self.guess == Some(header.base);
+        self.end = match self.end {
+            Some(end) => Some(end + (header.end() - header.base)),
+            None => follows.then(|| header.end()),
+        };
+        self.guess = fits.then(|| header.end()).or(self.guess);
+        self.end
+    }
+
+    /// Behind this nothing is known; returns what the last batch said, should none have known.
+    fn lose(&mut self) -> Option<Offset> {
+        let end = self.end.take();
+        let guess = self.guess.take();
+        end.or(guess)
+    }
+}
+
+/// Whether an epoch table says of a batch what the batch says of itself.
+fn agrees(table: &EpochTable, header: &Header) -> bool {
+    let entries = table.entries();
+    let upto = entries.partition_point(|(_, first)| *first <= header.base);
+    let epoch = upto.checked_sub(1).map(|at| entries[at].0);
+    let within = entries.get(upto).is_some_and(|(_, first)| *first < header.end());
+    !within && epoch.is_none_or(|epoch| epoch == header.epoch)
 }
 
 /// How far the log went, as far as anything here says: what may have been confirmed.
@@ -138,43 +268,23 @@ fn claim<D: Disk>(
     dir: &str,
     bases: &[Offset],
     walked: &Walked,
+    table: Option<&EpochTable>,
 ) -> Result<OffsetEpoch, Error> {
     let mut claim = walked.last;
     if let synced_file::Found::Mark(mark, _) = synced_file::read(disk, dir)? {
         claim.offset = claim.offset.max(mark.end);
     }
     claim.offset = claim.offset.max(*bases.last().expect("there is a segment"));
-    let table = read_file(disk, &join(dir, epoch_file::NAME))?;
-    let table = table.and_then(|bytes| EpochTable::decode(&bytes).ok()).unwrap_or_default();
-    claim.epoch = claim.epoch.max(table.last_epoch().unwrap_or_default());
+    let path = join(dir, election_file::NAME);
+    let election = match read_file(disk, &path)? {
+        Some(bytes) => Some(Election::decode(&bytes).map_err(|bad| bad.at(&path))?.epoch),
+        None => None,
+    };
+    // The election file is written before the first record of an epoch is; so no record has a later
+    // one. Without a table the damaged records may be of any epoch up to there.
+    let known = table.map(|table| table.last_epoch().unwrap_or_default());
+    claim.epoch = claim.epoch.max(known.or(election).unwrap_or_default());
+    claim.epoch = claim.epoch.min(election.unwrap_or(claim.epoch));
     let before = must_reach_file::read(disk, dir)?.unwrap_or_default();
     Ok(if before.log_order() > claim.log_order() { before } else { claim })
-}
-
-/// Copies what follows the cut into a file of its own and takes it off the segment.
-fn cut_tail<D: Disk>(away: &mut Away<'_, D>, cut: Mark) -> Result<(), Error> {
-    let path = join(away.dir, &file_name(cut.segment));
-    let kept = format!("{path}.from-{}{DAMAGED}", cut.position);
-    let disk = &mut *away.disk;
-    let mut file = disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
-    let mut copy = disk.open(&kept, Mode::Create).map_err(Error::io(Operation::Open, &kept))?;
-    let mut position = cut.position;
-    loop {
-        let mut bytes = vec![0; COPY_BYTES];
-        let read = disk.read(&file, position, &mut bytes);
-        bytes.truncate(read.map_err(Error::io(Operation::Read, &path))?);
-        if bytes.is_empty() {
-            break;
-        }
-        position += bytes.len() as u64;
-        disk.append(&mut copy, &[Bytes::from(bytes)])
-            .map_err(Error::io(Operation::Write, &kept))?;
-    }
-    disk.sync(&copy).map_err(Error::io(Operation::Sync, &kept))?;
-    away.sync_dir()?;
-    let disk = &mut *away.disk;
-    disk.truncate(&mut file, cut.position).map_err(Error::io(Operation::Truncate, &path))?;
-    disk.sync(&file).map_err(Error::io(Operation::Sync, &path))?;
-    away.moved.push(kept);
-    Ok(())
 }

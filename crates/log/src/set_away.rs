@@ -10,10 +10,14 @@ use crate::file::{join, replace_file};
 use crate::index_files::{self, Indexes};
 use crate::segment::file_name;
 use crate::snapshot_name::{part_name, snapshot_name};
-use crate::synced_file::{Mark, SyncedFile};
+use crate::synced_file::{self, Mark, SyncedFile};
 use crate::{EpochTable, Error, IndexBytes, epoch_file};
+use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch};
 use std::io;
+
+/// Copied at once.
+const COPY_BYTES: usize = 1 << 20;
 
 /// Renames files of one directory and remembers what they are called now.
 pub(crate) struct Away<'a, D: Disk> {
@@ -51,6 +55,50 @@ impl<D: Disk> Away<'_, D> {
 
     pub fn sync_dir(&mut self) -> Result<(), Error> {
         self.disk.sync_dir(self.dir).map_err(Error::io(Operation::SyncDir, self.dir))
+    }
+
+    /// Cuts the log, whose segments these are, oldest first: what lies behind the mark is moved or
+    /// copied away. Until this is done the synced mark stays, so that whatever a crash leaves of it
+    /// is taken for damage.
+    pub fn cut(&mut self, segments: &[Offset], cut: Mark) -> Result<(), Error> {
+        for base in segments.iter().rev().take_while(|base| **base > cut.segment) {
+            self.segment(*base)?;
+            self.sync_dir()?;
+        }
+        let path = join(self.dir, &file_name(cut.segment));
+        let disk = &mut *self.disk;
+        let mut file = disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
+        let mut position = cut.position;
+        if disk.len(&file).map_err(Error::io(Operation::Read, &path))? == position {
+            return Ok(());
+        }
+        let kept = format!("{path}.from-{position}{}", self.ending);
+        let mut copy = disk.open(&kept, Mode::Create).map_err(Error::io(Operation::Open, &kept))?;
+        loop {
+            let mut bytes = vec![0; COPY_BYTES];
+            let read = disk.read(&file, position, &mut bytes);
+            bytes.truncate(read.map_err(Error::io(Operation::Read, &path))?);
+            if bytes.is_empty() {
+                break;
+            }
+            position += bytes.len() as u64;
+            disk.append(&mut copy, &[Bytes::from(bytes)])
+                .map_err(Error::io(Operation::Write, &kept))?;
+        }
+        disk.sync(&copy).map_err(Error::io(Operation::Sync, &kept))?;
+        self.moved.push(kept);
+        self.sync_dir()?;
+        let disk = &mut *self.disk;
+        disk.truncate(&mut file, cut.position).map_err(Error::io(Operation::Truncate, &path))?;
+        disk.sync(&file).map_err(Error::io(Operation::Sync, &path))
+    }
+
+    /// Leaves nothing of a damaged log but its first segment, empty; lowers the mark at the end.
+    pub fn empty(&mut self, segments: &[Offset]) -> Result<SyncedFile<D::File>, Error> {
+        let first = *segments.first().expect("a log has a segment");
+        let nothing = Mark { segment: first, end: first, position: 0 };
+        self.cut(segments, nothing)?;
+        synced_file::lower(self.disk, self.dir, nothing)
     }
 
     /// Empties the log, whose segments these are, newest first: it begins and ends where `to` does,

@@ -23,6 +23,8 @@ pub(crate) struct Shelf {
     pub head: Head,
     /// Where snapshots end, those that were set aside too.
     pub ends: Vec<Offset>,
+    /// Those that were set aside, now or before, oldest first.
+    pub aside: Vec<OffsetEpoch>,
 }
 
 /// Reads what there is; renames what is not right and says so in `notes`.
@@ -32,20 +34,13 @@ pub(crate) fn read<D: Disk>(
     names: &[String],
     notes: &mut Vec<Note>,
 ) -> Result<Shelf, Error> {
-    let whole = |name: &String| match SnapshotName::parse(name) {
-        Some(SnapshotName::Whole(id)) => Some(id),
-        Some(SnapshotName::Part(_) | SnapshotName::Deleted(_)) | None => None,
-    };
-    let mut ids: Vec<OffsetEpoch> = names.iter().filter_map(whole).collect();
+    let mut ids: Vec<OffsetEpoch> = names.iter().filter_map(|name| id_of(name)).collect();
     ids.sort_by_key(|id| (id.offset, id.epoch));
     let bootstrap = ids.first().copied().filter(|id| id.offset == Offset::ZERO);
     ids.retain(|id| id.offset > Offset::ZERO);
-    let aside = names.iter().filter_map(|name| SnapshotName::parse(name.strip_suffix(DAMAGED)?));
-    let mut ends: Vec<Offset> = ids.iter().map(|id| id.offset).collect();
-    ends.extend(aside.filter_map(|name| match name {
-        SnapshotName::Whole(id) => Some(id.offset),
-        SnapshotName::Part(_) | SnapshotName::Deleted(_) => None,
-    }));
+    let mut aside: Vec<OffsetEpoch> =
+        names.iter().filter_map(|name| id_of(name.strip_suffix(DAMAGED)?)).collect();
+    let ends = ids.iter().chain(&aside).map(|id| id.offset).collect();
 
     let (mut held, mut head): (Vec<Snapshot>, Head) = (Vec::new(), Head::new());
     let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
@@ -63,6 +58,7 @@ pub(crate) fn read<D: Disk>(
             Ok(snapshot) => held.push(snapshot),
             Err(Error::Damaged { path, position, expected, found }) => {
                 away.file(&path)?;
+                aside.push(id);
                 let why = format!("byte {position}: expected {expected}, found {found}");
                 notes.push(Note::SnapshotSetAside { path, why });
             }
@@ -73,6 +69,7 @@ pub(crate) fn read<D: Disk>(
         away.sync_dir()?;
     }
     held.reverse();
+    aside.sort_by_key(|id| (id.offset, id.epoch));
     // Of two with one end the later epoch counts; committed records have one epoch only.
     held.dedup_by(|later, earlier| {
         let same = later.id.offset == earlier.id.offset;
@@ -85,7 +82,15 @@ pub(crate) fn read<D: Disk>(
         // Without it nobody would know who counts: damage there ends the start.
         head = check_path(&*disk, &join(dir, &snapshot_name(id)), id)?.1;
     }
-    Ok(Shelf { held, bootstrap, head, ends })
+    Ok(Shelf { held, bootstrap, head, ends, aside })
+}
+
+/// The snapshot that a file of this name is.
+fn id_of(name: &str) -> Option<OffsetEpoch> {
+    match SnapshotName::parse(name)? {
+        SnapshotName::Whole(id) => Some(id),
+        SnapshotName::Part(_) | SnapshotName::Deleted(_) => None,
+    }
 }
 
 /// Sets a snapshot aside in which a load found damage: durably renamed, so that the next start does

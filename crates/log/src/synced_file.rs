@@ -66,6 +66,20 @@ pub(crate) fn create<D: Disk>(disk: &mut D, dir: &str, mark: Mark) -> Result<(),
     replace_file(disk, dir, NAME, &image(mark))
 }
 
+/// Lowers the mark, durably, whatever was there before.
+pub(crate) fn lower<D: Disk>(
+    disk: &mut D,
+    dir: &str,
+    mark: Mark,
+) -> Result<SyncedFile<D::File>, Error> {
+    if !matches!(read(disk, dir)?, Found::Mark(..)) {
+        create(disk, dir, mark)?;
+    }
+    let mut file = SyncedFile::open(disk, dir)?;
+    file.settle(disk, mark)?;
+    Ok(file)
+}
+
 /// A new file: sequence 0 in the first slot, nothing in the second.
 pub(crate) fn image(mark: Mark) -> Bytes {
     let mut bytes = encode_slot(mark, 0).to_vec();
@@ -106,9 +120,11 @@ impl<F> SyncedFile<F> {
     }
 
     /// Writes a mark into both slots, durably: no older one can come back. With one slot only it
-    /// could, if the next write of that slot were torn and that of the other one lost.
+    /// could, if the next write of that slot were torn and that of the other one lost. One after
+    /// the other, because an earlier crash may have left the first one torn.
     pub fn settle<D: Disk<File = F>>(&mut self, disk: &mut D, mark: Mark) -> Result<(), Error> {
         self.write(disk, mark)?;
+        self.sync(disk)?;
         self.write(disk, mark)?;
         self.sync(disk)
     }

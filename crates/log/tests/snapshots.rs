@@ -307,7 +307,7 @@ fn cut_everywhere(
                     let damage = Damage::of(&error);
                     let damage = damage.unwrap_or_else(|| panic!("{power} {seed}: {error}"));
                     assert!(!finished, "{power} {seed}: {error}");
-                    set_aside(&mut disk.clone(), &options(), damage).unwrap();
+                    set_aside(&mut disk.clone(), &options(), &damage).unwrap();
                     recover(&mut disk.clone(), &options()).unwrap()
                 }
             };
@@ -441,7 +441,7 @@ fn a_log_whose_beginning_is_missing_is_refused() {
 
     // The repair leaves nothing, and does not forget.
     let damage = Damage::of(&error).unwrap();
-    set_aside(&mut without.clone(), &options(), damage).unwrap();
+    set_aside(&mut without.clone(), &options(), &damage).unwrap();
     let recovery = recover(&mut without.clone(), &options()).unwrap();
     assert_eq!((recovery.start, recovery.end), (Offset(0), Offset(0)));
     assert_eq!(recovery.must_reach, Some(id(12, 3)));
@@ -494,7 +494,7 @@ fn a_damaged_log_is_set_aside_and_what_it_had_is_not_forgotten() {
             |disk| {
                 let error = recover(&mut disk.clone(), &options()).unwrap_err();
                 let Some(damage) = Damage::of(&error) else { return Err(error) };
-                set_aside(&mut disk.clone(), &options(), damage).map(drop)
+                set_aside(&mut disk.clone(), &options(), &damage).map(drop)
             },
             |_, recovery, _| {
                 assert_eq!(recovery.must_reach, Some(id(12, 3)));
@@ -514,7 +514,7 @@ fn must_reach_is_taken_away_when_it_was_reached() {
     disk.kill();
     disk.flip_bit(&format!("{PARTITION}/{:020}.log", 0), 130, 1);
     let error = recover(&mut disk.clone(), &options()).unwrap_err();
-    set_aside(&mut disk.clone(), &options(), Damage::of(&error).unwrap()).unwrap();
+    set_aside(&mut disk.clone(), &options(), &Damage::of(&error).unwrap()).unwrap();
     let (mut node, recovery) = Node::open(disk.clone(), options()).unwrap();
     assert_eq!(recovery.must_reach, Some(id(12, 3)));
     while node.log.end() < Offset(12) {

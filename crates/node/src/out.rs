@@ -69,7 +69,9 @@ pub struct BadRead {
 impl From<quorate_log::Error> for BadRead {
     fn from(error: quorate_log::Error) -> BadRead {
         let damaged = matches!(error, quorate_log::Error::Damaged { .. });
-        BadRead { damaged, why: error.to_string() }
+        // What is to be done about damage, the node knows.
+        let why = if damaged { error.fault() } else { error.to_string() };
+        BadRead { damaged, why }
     }
 }
 

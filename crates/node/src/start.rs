@@ -7,11 +7,11 @@
 use crate::config::{Cleanup, Config};
 use crate::replica::{Replica, Settings};
 use crate::seats::Seats;
-use crate::translate::Names;
-use quorate_base::{ReplicaKey, Span, Time, Uuid};
+use crate::translate::{self, Names};
+use quorate_base::{ReplicaId, ReplicaKey, Span, Time, Uuid};
 use quorate_log::{
-    Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, part_for_votes,
-    recover,
+    Damage, Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, newest_head,
+    part_for_votes, recover, repair,
 };
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
@@ -28,6 +28,13 @@ pub enum StartError {
         /// The directory, in which the paths of the error lie.
         directory: PathBuf,
         /// What is wrong.
+        error: quorate_log::Error,
+    },
+    /// The log of the only voter is damaged: nobody else has what is missing.
+    Alone {
+        /// The directory, in which the paths of the error lie.
+        directory: PathBuf,
+        /// What is damaged.
         error: quorate_log::Error,
     },
     /// The partition's folder belongs to another topic.
@@ -72,6 +79,14 @@ impl fmt::Display for StartError {
             StartError::Log { directory, error } => {
                 write!(f, "in {}: {error}", directory.display())
             }
+            StartError::Alone { directory, error } => write!(
+                f,
+                "in {}: {}; this node is the only voter, so what is damaged is nowhere else, and it does not go \
+                 on with less than it confirmed: keep the directory, look at all of it with `quorate log verify`, \
+                 and put the damaged file back from a copy",
+                directory.display(),
+                error.fault()
+            ),
             StartError::Topic { directory, expected, found } => write!(
                 f,
                 "{} holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
@@ -146,9 +161,10 @@ pub fn start<M: Machine, D: Disk>(
         return Err(StartError::Topic { directory, expected: config.topic_id, found });
     }
     let mut disk = put_aside(config, &options, disk)?;
-    let recovery = recover(&mut disk, &options).map_err(files)?;
+    let recovery = read_log(config, &mut disk, &options)?;
     // It is written before the first record is. Without it a vote may be given a second time.
-    if recovery.election.is_none() && recovery.end > recovery.start {
+    let used = recovery.end > recovery.start || recovery.must_reach.is_some();
+    if recovery.election.is_none() && used {
         return Err(files(quorate_log::Error::Malformed {
             path: format!("{}/quorum-state", options.partition),
             position: 0,
@@ -226,6 +242,33 @@ fn put_aside<D: Disk>(
         );
     }
     Ok(disk)
+}
+
+/// Recovers the log. Where others vote they have what was confirmed, so what is damaged is set
+/// aside, to be copied from the leader again [P62].
+fn read_log<D: Disk>(
+    config: &Config,
+    disk: &mut D,
+    options: &Options,
+) -> Result<Recovery, StartError> {
+    let files = |error| StartError::Log { directory: config.directory.clone(), error };
+    let error = match recover(disk, options) {
+        Ok(recovery) => return Ok(recovery),
+        Err(error) if Damage::of(&error).is_none() => return Err(files(error)),
+        Err(error) => error,
+    };
+    // Once the log names the voters, the configured ones count no more.
+    let head = newest_head(disk, options).map_err(files)?;
+    let named = translate::founded(&head).ok().and_then(|decree| decree.voters);
+    let voters: Vec<ReplicaId> = match &named {
+        Some(named) => named.iter().map(|voter| voter.key.id).collect(),
+        None => config.voters.iter().map(|voter| voter.id).collect(),
+    };
+    // Who knows none is an observer.
+    match voters.is_empty() || voters.iter().any(|id| Some(*id) != config.id) {
+        true => repair(disk, options).map_err(files),
+        false => Err(StartError::Alone { directory: config.directory.clone(), error }),
+    }
 }
 
 fn open_quorum(

@@ -5,7 +5,7 @@ use crate::message::Endpoint;
 use crate::quorum::Quorum;
 use crate::role::Role;
 use crate::voters::Voter;
-use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey};
 use std::fmt;
 
 /// What a replica is at the moment. Displays as Kafka's `current-state` metric does.
@@ -68,6 +68,9 @@ pub struct View<'a> {
     pub end: Offset,
     /// One past the last offset that survives a crash.
     pub durable: Offset,
+    /// What the log held before it was damaged: until it is there again this replica neither votes
+    /// nor stands (rule P62).
+    pub must_reach: Option<OffsetEpoch>,
     /// The epoch of the last record; 0 when the log is empty.
     pub last_epoch: Epoch,
     /// `(epoch, first offset)` of each epoch in the log.
@@ -124,6 +127,7 @@ impl Quorum {
             start: self.start,
             end: self.end,
             durable: self.writes.durable(),
+            must_reach: self.must_reach,
             last_epoch: self.epochs.last(),
             epochs: self.epochs.entries(),
             voters: self.voters.entries(),

@@ -2,7 +2,7 @@
 //! the world beside each node, so that checkers never have to trust the replica's own marks.
 
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
 use quorate_log::{Batches, Job};
 
 /// One batch.
@@ -18,6 +18,21 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
     pub entries: Vec<Entry>,
+}
+
+/// What a node had before its log was damaged, and how much of it was durable.
+pub(crate) struct Lost {
+    pub book: Book,
+    pub durable: Offset,
+}
+
+impl Lost {
+    /// The end of that, and the epoch of its last record.
+    pub fn last(&self) -> OffsetEpoch {
+        let kept = self.book.below(self.durable);
+        let last = kept.checked_sub(1).map(|at| &self.book.entries[at]);
+        last.map_or(OffsetEpoch::default(), |last| OffsetEpoch::new(last.end, last.epoch))
+    }
 }
 
 /// The batches in bytes that were checked before.

@@ -27,7 +27,7 @@ pub(crate) use no_message_before_durable::NoMessageBeforeDurable;
 pub(crate) use one_leader_per_epoch::OneLeaderPerEpoch;
 pub(crate) use remembered::Remembered;
 
-use crate::book::Book;
+use crate::book::{Book, Lost};
 use crate::network::Process;
 use quorate_base::Offset;
 use quorate_raft::View;
@@ -61,6 +61,8 @@ pub(crate) struct Logs<'a> {
     pub books: &'a [Book],
     /// What of each survives a crash, for certain.
     pub durable: &'a [Offset],
+    /// What each had before it was damaged: it has no say until it has that again.
+    pub lost: &'a [Option<Lost>],
     /// Nodes of lower index are voters.
     pub voters: usize,
 }

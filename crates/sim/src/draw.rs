@@ -89,8 +89,6 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         // A disk that does nothing at all for a while.
         11 => Step::Slow { node, by: lasts, lasts },
         12 => Step::Wipe { node, lasts },
-        // Each costs a node for the rest of the run.
-        13 if !rng.one_in(3) => return,
         13 => Step::Rot { node, at: rng.below(1 << 32) },
         14 => {
             let most = [20, 1_000, 100_000][rng.below(3) as usize];

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 55] = [
+pub const ALL: [&str; 59] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -23,7 +23,11 @@ pub const ALL: [&str; 55] = [
     "a disk failed and its node stopped",
     "a start was refused by a disk that fails",
     "a node came back with an empty disk",
-    "damage was found and kept its node out",
+    "a bit of a log flipped",
+    "a bit of a snapshot flipped",
+    "a damaged node repaired itself",
+    "a repair was cut short",
+    "a running node found damage",
     "a clock jumped",
     "a crowded connection was paused",
     "a leader committed before its own disk",

@@ -7,7 +7,9 @@ use crate::clients::Broken;
 use crate::options::Options;
 use bytes::Bytes;
 use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
-use quorate_log::{Disk, Job, Log, MemoryDisk, Meta, Read, Reserved, Store, format, read_cold};
+use quorate_log::{
+    Disk, Job, Log, MemoryDisk, Meta, Mode, Read, Reserved, Store, format, read_cold,
+};
 use quorate_machine::Machine;
 use quorate_node::config::{Cleanup, Config, Generation, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
@@ -92,8 +94,12 @@ pub(crate) struct Node<M: Machine> {
     pub full: Vec<(usize, u64)>,
     /// A call of its disk will fail, and then it is down for so long.
     pub broken: Option<Span>,
-    /// It does not come back: its log is damaged, or it stays away.
+    /// It does not come back.
     pub out: bool,
+    /// A bit flipped on its disk, and no start has looked since.
+    pub rotten: bool,
+    /// A start has begun to repair its log; it may have been cut short.
+    pub mending: bool,
     /// Its directory was formatted anew at least once.
     pub wiped: bool,
     /// Milliseconds between its time of day and the world's.
@@ -175,6 +181,8 @@ impl<M: Machine> Node<M> {
             full: Vec::new(),
             broken: None,
             out: false,
+            rotten: false,
+            mending: false,
             wiped: false,
             wall_ahead_ms: 0,
             index,
@@ -345,6 +353,35 @@ impl<M: Machine> Node<M> {
         let names = self.disk.clone().list(&partition).expect("the disk does not fail");
         let base = |name: &String| name.strip_suffix(".log")?.parse().ok().map(Offset);
         names.iter().filter_map(base).collect()
+    }
+
+    /// Whether it has noted that its log must get somewhere before it may vote.
+    pub fn must_reach(&self) -> bool {
+        let partition = log_options(&self.config).partition;
+        self.disk.contents(&format!("{partition}/quorate-must-reach")).is_some()
+    }
+
+    /// Flips one bit of a snapshot, and says which; `None` if there is no snapshot.
+    pub fn rot_snapshot(&self, at: u64) -> Option<String> {
+        let partition = log_options(&self.config).partition;
+        let names = self.disk.clone().list(&partition).expect("the disk does not fail");
+        let names: Vec<String> =
+            names.into_iter().filter(|name| name.ends_with(".checkpoint")).collect();
+        let count = names.len() as u64;
+        let name = names.into_iter().nth(at.checked_rem(count)? as usize)?;
+        let path = format!("{partition}/{name}");
+        let bits = self.disk.contents(&path).map_or(0, |bytes| bytes.len() as u64 * 8);
+        let bit = (at / count).checked_rem(bits)?;
+        self.disk.flip_bit(&path, (bit / 8) as usize, (bit % 8) as u32);
+        Some(name)
+    }
+
+    /// Makes the synced mark durable; false if there is none.
+    pub fn sync_mark(&self) -> bool {
+        let mut disk = self.disk.clone();
+        let path = format!("{}/quorate-synced", log_options(&self.config).partition);
+        let mark = disk.open(&path, Mode::Write);
+        mark.is_ok_and(|mark| disk.sync(&mark).is_ok())
     }
 
     /// Flips one bit of the batch with this place in the book.

@@ -79,8 +79,9 @@ pub enum Step {
         /// For how long it is down.
         lasts: Span,
     },
-    /// A process dies, and a bit of its log flips that was durable. It must not start again; so it
-    /// happens to a minority of the voters at most.
+    /// A bit of a log or of a snapshot flips that was durable, under a process that runs or between
+    /// two. The node must repair itself, and has no say until then; so it happens to a minority of
+    /// the voters at a time.
     Rot {
         /// Which.
         node: u32,

@@ -10,10 +10,11 @@ mod disks;
 mod illness;
 mod lanes;
 mod recovery;
+mod rot;
 mod steps;
 mod turns;
 
-use crate::book::Book;
+use crate::book::{Book, Lost};
 use crate::checkers::{
     CommittedNeverChanges, Failure, HighWatermarkNeverFalls, LogsMatch, MachinesEqualAtEqualOffset,
     NoMessageBeforeDurable, OneLeaderPerEpoch, Remembered,
@@ -127,6 +128,8 @@ pub(crate) struct World<C: Clients> {
 
     books: Vec<Book>,
     durable: Vec<Offset>,
+    /// What each node had before its log was damaged, until it has it again.
+    lost: Vec<Option<Lost>>,
     /// The election states given to each disk: the newest durable one, then those under way.
     elections: Vec<Vec<(WriteId, Option<Bytes>)>>,
     /// How many batches of each book were compared with the other logs.
@@ -203,6 +206,7 @@ impl<C: Clients> World<C> {
             busy: (0, 0),
             books: vec![Book::default(); count],
             durable: vec![Offset::ZERO; count],
+            lost: (0..count).map(|_| None).collect(),
             elections: vec![vec![(WriteId(0), None)]; count],
             matched: vec![0; count],
             last: vec![Last::default(); count],

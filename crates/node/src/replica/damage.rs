@@ -1,7 +1,7 @@
 //! Records on this node's own disk that are not as they were written, found while the node runs.
 //!
-//! Where others have them too the node begins anew: start-up reads every byte, mends what it may
-//! and otherwise says which file is damaged and where. A leader hands over first, so that whoever
+//! Where others have them too the node begins anew: start-up reads every byte, sets aside what is
+//! damaged, and the rest is copied from the leader. A leader hands over first, so that whoever
 //! asked for those records gets them from another.
 
 use super::Replica;
@@ -16,7 +16,11 @@ impl<M: Machine> Replica<M> {
         match bad.damaged && self.has_others() {
             true => self.damage = Some(bad.why),
             false => {
-                let why = format!("cannot read committed records: {}", bad.why);
+                let why = format!(
+                    "cannot read committed records: {}; the state cannot be built from less, so the node \
+                     stops: check the disk, and look at all files with `quorate log verify`",
+                    bad.why
+                );
                 self.push(Out::Fatal { why });
             }
         }
@@ -64,8 +68,9 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    /// Whether other nodes vote.
+    /// Whether other nodes vote. An observer may not know them by name.
     fn has_others(&self) -> bool {
-        self.quorum.view().voters.iter().any(|voter| Some(voter.key.id) != self.id)
+        let voters = self.quorum.view().voters;
+        voters.is_empty() || voters.iter().any(|voter| Some(voter.key.id) != self.id)
     }
 }

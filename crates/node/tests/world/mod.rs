@@ -76,6 +76,8 @@ pub struct World {
     pub failed: Vec<(u32, String)>,
     /// Who wanted to begin anew, and why.
     pub anew: Vec<(u32, String)>,
+    /// What the last start had to mend.
+    pub notes: Vec<String>,
     /// What the stranger of `exchange` was answered.
     told: Option<Bytes>,
     answered: usize,
@@ -112,6 +114,7 @@ impl World {
             value_bytes: 200,
             failed: Vec::new(),
             anew: Vec::new(),
+            notes: Vec::new(),
             told: None,
             answered: 0,
             next: 0,
@@ -123,10 +126,11 @@ impl World {
         let (mut config, disk) = (config(id, self.voters), self.disks[id as usize - 1].clone());
         (self.tune)(&mut config);
         let machine = Sessioned::new(Kv::new());
-        let Started { replica, store, disk, .. } =
+        let Started { replica, store, disk, notes } =
             start(&config, own, disk.clone(), machine, u64::from(id), self.now)?;
         let lane = Lane::new(&disk, &log_options(&config).partition);
         self.nodes.insert(id, Node { replica, store, lane });
+        self.notes = notes.iter().map(ToString::to_string).collect();
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 use super::{Failure, Logs, Sight};
 use crate::book::{Book, Entry};
 use crate::network::Process;
+use quorate_base::Offset;
 use std::collections::BTreeMap;
 
 const NAME: &str = "committed_never_changes";
@@ -78,8 +79,11 @@ fn durable_on_majority(
     node: usize,
     logs: &Logs<'_>,
 ) -> Result<(), Failure> {
+    let has =
+        |book: &Book, durable: Offset| durable >= entry.end && book.entries.get(at) == Some(entry);
     let holds = |voter: &usize| {
-        logs.durable[*voter] >= entry.end && logs.books[*voter].entries.get(at) == Some(entry)
+        let lost = logs.lost[*voter].as_ref().is_some_and(|lost| has(&lost.book, lost.durable));
+        lost || has(&logs.books[*voter], logs.durable[*voter])
     };
     let holders: Vec<usize> = (0..logs.voters).filter(holds).map(|voter| voter + 1).collect();
     match holders.len() > logs.voters / 2 {

@@ -7,7 +7,7 @@ use crate::checkers::{Failure, Written, caretaker_takes_nothing, files_reopen};
 use crate::clients::Clients;
 use crate::network::{Host, Process};
 use quorate_base::{Offset, Span};
-use quorate_log::{Batches, Job};
+use quorate_log::{Batches, Job, Recovery};
 use quorate_node::{Errand, ReadId, Reading};
 use quorate_raft::{RoleName, WriteId};
 
@@ -162,7 +162,10 @@ impl<C: Clients> World<C> {
             return Ok(());
         }
         let before = self.books[node].end();
-        self.reopen(node)?;
+        let damaged = self.finds_damage(node);
+        if !damaged {
+            self.reopen(node)?;
+        }
         let end = self.books[node].end();
         if end < before {
             self.marks.hit("a crash lost records");
@@ -170,11 +173,15 @@ impl<C: Clients> World<C> {
         self.nodes[node].limit_room();
         let machine = self.clients.machine(self.nodes[node].mutant());
         if let Err(why) = self.nodes[node].start(self.now, machine) {
-            if self.start_refused(node) {
+            if damaged && self.repair_cut_short(node) || self.start_refused(node) {
                 return Ok(());
             }
             return Err(Failure::new("files_reopen", format!("node {}: {why}", node + 1)));
         }
+        if damaged {
+            self.repaired(node)?;
+        }
+        let end = self.books[node].end();
         self.starts_full(node);
         self.last[node] = Last::default();
         let process = self.life(node);
@@ -188,16 +195,32 @@ impl<C: Clients> World<C> {
 
     /// Reads a node's files and compares them with what was written; from then on they count.
     pub(super) fn reopen(&mut self, node: usize) -> Result<(), Failure> {
+        let (recovery, found) = self.files(node)?;
+        let states: Vec<_> = self.elections[node].iter().map(|(_, state)| state.clone()).collect();
+        let (book, durable) = (&self.books[node], self.durable[node]);
+        let written = Written { book, durable, elections: &states };
+        files_reopen(node, &recovery, &found, &written)?;
+        self.counts(node, recovery, found)
+    }
+
+    /// What is on a node's disk.
+    pub(super) fn files(&self, node: usize) -> Result<(Recovery, Book), Failure> {
         let failed = |why| Failure::new("files_reopen", format!("node {}: {why}", node + 1));
         let (recovery, parts) = self.nodes[node].read_files().map_err(failed)?;
         let mut found = Book::read(&parts);
         if recovery.start > Offset::ZERO {
             found.put_before(&self.committed.ledger, recovery.start);
         }
-        let states: Vec<_> = self.elections[node].iter().map(|(_, state)| state.clone()).collect();
-        let (book, durable) = (&self.books[node], self.durable[node]);
-        let written = Written { book, durable, elections: &states };
-        files_reopen(node, &recovery, &found, &written)?;
+        Ok((recovery, found))
+    }
+
+    /// From now on this is what a node has.
+    pub(super) fn counts(
+        &mut self,
+        node: usize,
+        recovery: Recovery,
+        found: Book,
+    ) -> Result<(), Failure> {
         self.books[node] = found;
         self.matched[node] = 0;
         self.match_log(node, self.books[node].entries.len())?;

@@ -1,5 +1,5 @@
-//! Faults that single nodes suffer: a full disk, a call that fails, a directory that is gone, a bit
-//! that flipped, a clock that jumps, a stranger who asks too much. Says which of them the protocol
+//! Faults that single nodes suffer: a full disk, a call that fails, a directory that is gone, a
+//! clock that jumps, a stranger who asks too much. Says which of them the protocol
 //! does not forgive, and keeps those from happening.
 
 use super::{Event, World};
@@ -154,7 +154,7 @@ impl<C: Clients> World<C> {
                 && self.books[other].entries.get(..kept) == Some(&self.books[node].entries[..]);
             self.nodes[other].running.is_some() && holds && self.remembers(other, newest)
         });
-        voters > 2 && led && level
+        voters > 2 && led && level && !self.any_weak_voter()
     }
 
     /// Whether a node's disk knows this epoch and its leader.
@@ -175,6 +175,8 @@ impl<C: Clients> World<C> {
         let letter = 100 + self.nodes[node].life as u8;
         self.nodes[node].format(letter);
         self.nodes[node].wiped = true;
+        (self.nodes[node].rotten, self.nodes[node].mending) = (false, false);
+        self.lost[node] = None;
         self.nodes[node].limit_room();
         self.books[node] = Default::default();
         self.matched[node] = 0;
@@ -182,64 +184,6 @@ impl<C: Clients> World<C> {
         self.elections[node] = vec![(WriteId(0), None)];
         self.remembered.wiped(node);
         self.promises.found(node, Offset::ZERO, &self.remembered);
-    }
-
-    /// How many more voters may stay away for ever.
-    pub(super) fn spare(&self) -> usize {
-        let voters = self.voters();
-        let out = self.nodes[..voters].iter().filter(|node| node.out).count();
-        ((voters - 1) / 2).saturating_sub(out)
-    }
-
-    pub(super) fn rot(&mut self, node: usize, at: u64) -> Result<(), Failure> {
-        let stored = self.books[node].below(self.durable[node]);
-        let spare = node >= self.voters() || self.spare() > 0;
-        let running = self.nodes[node].running.as_ref();
-        let Some(start) = running.map(|running| running.replica.view().start) else {
-            return Ok(());
-        };
-        // What was trimmed counts for nothing any more.
-        let gone = self.books[node].entries.partition_point(|entry| entry.base < start);
-        if gone >= stored || !spare || self.nodes[node].out {
-            return Ok(());
-        }
-        self.end_process(node, false, false, Span::ZERO);
-        let kept = (stored - gone) as u64;
-        let entry = gone + (at % kept) as usize;
-        let book = std::mem::take(&mut self.books[node]);
-        self.nodes[node].rot(&book, entry, at / kept);
-        self.books[node] = book;
-        self.nodes[node].out = true;
-        let base = self.books[node].entries[entry].base;
-        self.line(node, || format!("a bit of the batch at {base} flips"));
-        self.damaged(node)
-    }
-
-    /// A node with damage in its log must not start on it.
-    fn damaged(&mut self, node: usize) -> Result<(), Failure> {
-        self.nodes[node].disk.heal();
-        let covered = self.nodes[node].read_files().is_ok_and(|(recovery, _)| {
-            recovery.start >= self.durable[node] && recovery.start > Offset::ZERO
-        });
-        if covered {
-            // A snapshot holds all that the log held, and takes its place: nothing is missing.
-            self.line(node, || "a snapshot takes the place of the damaged log".to_owned());
-            self.nodes[node].out = false;
-            self.queue.push(self.now, Event::Up(node));
-            return Ok(());
-        }
-        let machine = self.clients.machine(self.nodes[node].mutant());
-        match self.nodes[node].start(self.now, machine) {
-            Err(why) => {
-                self.marks.hit("damage was found and kept its node out");
-                self.line(node, || why);
-                Ok(())
-            }
-            Ok(()) => {
-                let what = format!("node {} starts on a log with a flipped bit", node + 1);
-                Err(Failure::new("damage_is_noticed", what))
-            }
-        }
     }
 
     pub(super) fn jump(&mut self, node: usize, by: Span, back: bool) {

@@ -96,6 +96,7 @@ impl<C: Clients> World<C> {
 
     /// A node begins anew, because its files are damaged.
     pub(super) fn repair(&mut self, node: usize, why: &str) -> Result<(), Failure> {
+        self.marks.hit("a running node found damage");
         self.line(node, || format!("begins anew: {why}"));
         self.end_process(node, false, false, Span::ms(1));
         Ok(())

@@ -67,6 +67,10 @@ impl<C: Clients> World<C> {
             self.nodes[node].slow.clear();
             self.nodes[node].broken = None;
             self.nodes[node].disk.heal();
+            if self.nodes[node].rotten {
+                // Only a start reads everything.
+                self.down(node, false, Span::ZERO);
+            }
             self.queue.push(self.now, Event::Up(node));
         }
         self.let_someone_lead();
@@ -130,6 +134,9 @@ impl<C: Clients> World<C> {
                     "node {number} is in epoch {} behind {:?}, the leader is {:?} in {}",
                     view.epoch, view.leader, leader.1, leader.0
                 ));
+            }
+            if let Some(reach) = view.must_reach {
+                return Some(format!("node {number} has to reach {reach} again"));
             }
             if self.clients.idle() && running.replica.applied() != leader.2 {
                 return Some(format!(

@@ -266,7 +266,11 @@ impl<C: Clients> World<C> {
         let applied = running.replica.applied();
         let sight = Sight { process, view, applied, digest };
         let voters = self.plan.options.voters as usize;
-        let logs = Logs { books: &self.books, durable: &self.durable, voters };
+        if view.must_reach.is_none() && !self.nodes[node].rotten {
+            self.lost[node] = None;
+        }
+        let lost = &self.lost;
+        let logs = Logs { books: &self.books, durable: &self.durable, lost, voters };
         let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
         if self.leaders.see(&sight, state)? {
             self.marks.hit("a leader was elected");
