@@ -45,7 +45,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         (&["11112222333344445"], "11112222333344445 has 17 digits, and a seed 1 to 16"),
         (&["none.plan"], "none.plan is no seed (1 to 16 hexadecimal digits), and as a plan: "),
         (&["good.plan", "--seeds", "3"], "good.plan is a plan, which is one run"),
-        (&["bad.plan"], "bad.plan: line 3: 1s power 2\n  it ends where `for` is expected\n"),
+        (&["bad.plan"], "bad.plan: line 3: 1s power 2\n  it ends where this is expected: `for`\n"),
         (&["empty.plan"], "empty.plan: no line gives the seed"),
         (&["0", "--mutant", "NoSuchRule"], "--mutant"),
     ] {

@@ -57,9 +57,9 @@ impl Arguments {
             let Some(rule) = rule else { return Ok(Source::Rules(known)) };
             if !known.contains(rule) {
                 let near = crate::nearest(rule, known.iter().map(String::as_str));
-                let meant = near.map(|near| format!("; is {near} meant?")).unwrap_or_default();
+                let meant = near.map(|near| format!(" (is {near} meant?)")).unwrap_or_default();
                 let known = known.join("\n  ");
-                return Err(format!("--mutant {rule}: no such rule{meant} There are:\n  {known}"));
+                return Err(format!("--mutant {rule}: no such rule{meant}; there are:\n  {known}"));
             }
         }
         match parse_seed(&self.what) {

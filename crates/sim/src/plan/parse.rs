@@ -425,7 +425,7 @@ impl std::error::Error for BadPlan {}
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let meant = |f: &mut fmt::Formatter<'_>, near: Option<&str>| match near {
-            Some(near) => write!(f, "; is `{near}` meant?"),
+            Some(near) => write!(f, " (is `{near}` meant?)"),
             None => Ok(()),
         };
         match self {
@@ -448,10 +448,13 @@ impl fmt::Display for Fault {
                 write!(f, "; a plan of any seed has all of them (`--plan`)")
             }
             Fault::Word { found: Some(word), expected, form } => {
-                write!(f, "`{word}` stands where {expected} is expected\n  it is written {form}")
+                write!(
+                    f,
+                    "`{word}` stands where this is expected: {expected}\n  it is written {form}"
+                )
             }
             Fault::Word { found: None, expected, form } => {
-                write!(f, "it ends where {expected} is expected\n  it is written {form}")
+                write!(f, "it ends where this is expected: {expected}\n  it is written {form}")
             }
             Fault::Beyond { found, form } => {
                 write!(f, "`{found}` is too much\n  it is written {form}")
@@ -486,61 +489,103 @@ mod tests {
     fn a_line_that_is_wrong_is_told_what_is_expected_there() {
         for (line, tells) in [
             // The seed and the numbers.
-            ("seed xyz", "`xyz` stands where a seed"),
-            ("seed 11112222333344445", "`11112222333344445` stands where a seed, 1 to 16 hex"),
-            ("seed", "it ends where a seed"),
+            ("seed xyz", "`xyz` stands where this is expected: a seed"),
+            (
+                "seed 11112222333344445",
+                "`11112222333344445` stands where this is expected: a seed, 1 to 16 hex",
+            ),
+            ("seed", "it ends where this is expected: a seed"),
             ("seed 2", "line 2 says this already"),
-            ("set voterz 3", "no number of the world is called `voterz`; is `voters` meant?"),
+            (
+                "set voterz 3",
+                "no number of the world is called `voterz` (is `voters` meant?); a plan of any",
+            ),
             ("set qqqqqqq 3", "no number of the world is called `qqqqqqq`; a plan of any seed"),
-            ("set voters", "it ends where a number, 1 to 15"),
-            ("set voters 0", "`0` stands where a number, 1 to 15"),
-            ("set voters 1000", "`1000` stands where a number, 1 to 15 is expected"),
-            ("set voters -1", "`-1` stands where a number"),
+            ("set voters", "it ends where this is expected: a number, 1 to 15"),
+            ("set voters 0", "`0` stands where this is expected: a number, 1 to 15"),
+            ("set voters 1000", "`1000` stands where this is expected: a number, 1 to 15"),
+            ("set voters -1", "`-1` stands where this is expected: a number"),
             ("set voters 3 4", "`4` is too much; it is written set NAME NUMBER"),
-            ("set older 8", "`8` stands where bits of nodes 1 to 3, 0 to 7"),
-            ("set", "it ends where the name of a number"),
+            ("set older 8", "`8` stands where this is expected: bits of nodes 1 to 3, 0 to 7"),
+            ("set", "it ends where this is expected: the name of a number"),
             // What begins a line, and which step it is.
             ("power 2 for 1s", "`power` begins no line: write `seed HEX`, `set NAME NUMBER`, or a"),
             ("1.5 power 2 for 1s", "`1.5` begins no line"),
             ("1s", "no step follows the time; steps are power, kill"),
             ("1s explode 2", "`explode` is no step; steps are power, kill"),
-            ("1s sIlence 1 2", "`sIlence` is no step; is `silence` meant?"),
+            ("1s sIlence 1 2", "`sIlence` is no step (is `silence` meant?); steps"),
             ("9s kill 1 for 1s", "it would never happen: all faults end at 8000 ms"),
             // Words, times, nodes.
-            ("1s power 2", "it ends where `for` is expected; it is written TIME power NODE for"),
-            ("1s power 2 for", "it ends where a time such as 2s, 1.5s"),
-            ("1s power 2 for 1.5", "`1.5` stands where a time such as"),
-            ("1s power 2 for 1.1234567s", "`1.1234567s` stands where a time such as"),
-            ("1s power 2 for 99999999s", "`99999999s` stands where a time such as"),
-            ("1s power 5 for 1s", "`5` stands where a node, 1 to 3 is expected"),
-            ("1s power 0 for 1s", "`0` stands where a node, 1 to 3"),
+            (
+                "1s power 2",
+                "it ends where this is expected: `for`; it is written TIME power NODE for",
+            ),
+            ("1s power 2 for", "it ends where this is expected: a time such as 2s, 1.5s"),
+            ("1s power 2 for 1.5", "`1.5` stands where this is expected: a time such as"),
+            (
+                "1s power 2 for 1.1234567s",
+                "`1.1234567s` stands where this is expected: a time such as",
+            ),
+            (
+                "1s power 2 for 99999999s",
+                "`99999999s` stands where this is expected: a time such as",
+            ),
+            ("1s power 5 for 1s", "`5` stands where this is expected: a node, 1 to 3"),
+            ("1s power 0 for 1s", "`0` stands where this is expected: a node, 1 to 3"),
             ("1s power 2 for 1s soon", "`soon` is too much; it is written TIME power NODE"),
-            ("1s kill", "it ends where a node, 1 to 3"),
-            ("1s reset 1", "it ends where a node"),
-            ("1s silence 1 x", "`x` stands where a node"),
-            ("1s slow 1 for 1s", "`for` stands where `by`"),
-            ("1s fill 1 leaving few for 1s", "`few` stands where a number is expected"),
-            ("1s fail 1 read for 1s", "`read` stands where `write` or `sync` or `sync-dir` or"),
-            ("1s rot 1 on 5", "`on` stands where `at`"),
-            ("1s clock 1 on 5s", "`on` stands where `forward` or `back`"),
-            ("1s cut 1,2 - 3 for 1s", "`-` stands where `|` or `>`"),
-            ("1s cut 1,4 | 3 for 1s", "`1,4` stands where nodes such as 1,2 (each 1 to 3, none"),
-            ("1s cut 1,1 | 3 for 1s", "`1,1` stands where nodes such as"),
-            ("1s lose 1 | 3 one-in 2 for 1s", "`|` stands where `>`"),
-            ("1s lose 1 > 3 one-in 0 for 1s", "`0` stands where a number from 1 on"),
-            ("1s chain 1, 2 for 1s", "`1,` stands where nodes"),
+            ("1s kill", "it ends where this is expected: a node, 1 to 3"),
+            ("1s reset 1", "it ends where this is expected: a node"),
+            ("1s silence 1 x", "`x` stands where this is expected: a node"),
+            ("1s slow 1 for 1s", "`for` stands where this is expected: `by`"),
+            ("1s fill 1 leaving few for 1s", "`few` stands where this is expected: a number"),
+            (
+                "1s fail 1 read for 1s",
+                "`read` stands where this is expected: `write` or `sync` or `sync-dir` or",
+            ),
+            ("1s rot 1 on 5", "`on` stands where this is expected: `at`"),
+            ("1s clock 1 on 5s", "`on` stands where this is expected: `forward` or `back`"),
+            ("1s cut 1,2 - 3 for 1s", "`-` stands where this is expected: `|` or `>`"),
+            (
+                "1s cut 1,4 | 3 for 1s",
+                "`1,4` stands where this is expected: nodes such as 1,2 (each 1 to 3, none",
+            ),
+            ("1s cut 1,1 | 3 for 1s", "`1,1` stands where this is expected: nodes such as"),
+            ("1s lose 1 | 3 one-in 2 for 1s", "`|` stands where this is expected: `>`"),
+            (
+                "1s lose 1 > 3 one-in 0 for 1s",
+                "`0` stands where this is expected: a number from 1 on",
+            ),
+            ("1s chain 1, 2 for 1s", "`1,` stands where this is expected: nodes"),
             // Clients.
-            ("1s client 5 get k0 at 1 within 1s", "`5` stands where a client, 1 to 4"),
-            ("1s client 1 take k0 at 1 within 1s", "`take` stands where `put` or `delete` or"),
-            ("1s client 1 put k3 at 2 within 1s", "`at` stands where `always` or `if-absent` or"),
-            ("1s client 1 put k3 always at 2 within 1s", "`at` stands where `stamped` or `plain`"),
-            ("1s client 1 get 3 at 2 within 1s", "`3` stands where a key, k0 to k999"),
-            ("1s client 1 get k1000 at 2 within 1s", "`k1000` stands where a key"),
+            (
+                "1s client 5 get k0 at 1 within 1s",
+                "`5` stands where this is expected: a client, 1 to 4",
+            ),
+            (
+                "1s client 1 take k0 at 1 within 1s",
+                "`take` stands where this is expected: `put` or `delete` or",
+            ),
+            (
+                "1s client 1 put k3 at 2 within 1s",
+                "`at` stands where this is expected: `always` or `if-absent` or",
+            ),
+            (
+                "1s client 1 put k3 always at 2 within 1s",
+                "`at` stands where this is expected: `stamped` or `plain`",
+            ),
+            (
+                "1s client 1 get 3 at 2 within 1s",
+                "`3` stands where this is expected: a key, k0 to k999",
+            ),
+            (
+                "1s client 1 get k1000 at 2 within 1s",
+                "`k1000` stands where this is expected: a key",
+            ),
             (
                 "1s client 1 get k3 always at 2 within 1s",
-                "`always` stands where `at` is expected; it is written TIME client CLIENT get|peek KEY at NODE within TIME",
+                "`always` stands where this is expected: `at`; it is written TIME client CLIENT get|peek KEY at NODE within TIME",
             ),
-            ("1s client 1 get k3 at 2", "it ends where `within`"),
+            ("1s client 1 get k3 at 2", "it ends where this is expected: `within`"),
         ] {
             let said = said(line);
             assert!(said.starts_with(tells), "{line}: {said}");
