@@ -79,6 +79,12 @@ fn input(target: &Target, seed: u64, index: u64) -> Vec<u8> {
 
 /// Judges one input; the error says what happened. Else: how much memory it took, in bytes.
 pub fn check_one(target: &Target, input: &[u8]) -> Result<usize, String> {
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    judge(target, input)
+}
+
+/// [`check_one`], while nothing else runs.
+fn judge(target: &Target, input: &[u8]) -> Result<usize, String> {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
     catch_unwind(AssertUnwindSafe(|| (target.check)(input))).map_err(|panic| message(&*panic))?;
@@ -142,7 +148,7 @@ fn run_all(target: &Target, options: Options, done: &AtomicU64) -> Result<Report
     let mut report = Report::default();
     for at in 0..options.inputs {
         let input = input(target, options.seed, options.first + at);
-        match check_one(target, &input) {
+        match judge(target, &input) {
             Ok(held) => {
                 let percent = held * 100 / target.memory_max(input.len());
                 report.inputs += 1;
