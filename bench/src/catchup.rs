@@ -5,8 +5,10 @@
 //! commits took meanwhile against before and after.
 
 use crate::driver::{Connection, Driver, Request};
+use crate::footprint::most_mb;
 use crate::forward::Forward;
-use crate::paced::{Latency, Paced};
+use crate::paced::{self, Latency, Paced};
+use crate::report::{Summary, summary};
 use crate::{Bench, Failure, START_PATIENCE, bar};
 use quorate_base::Rng;
 use quorate_node::status::Status;
@@ -20,6 +22,9 @@ const VALUE_BYTES: usize = 1_024;
 const PIPELINE: u64 = 256;
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// How often the follower comes back; from the second time on with an empty directory.
+const ROUNDS: usize = 5;
+
 /// What was measured.
 #[derive(Serialize)]
 pub struct CatchUp {
@@ -28,11 +33,13 @@ pub struct CatchUp {
     /// Records that the follower lacked when it was started.
     pub behind: u64,
     /// From starting its process until the whole snapshot was there, checked, in its log's place.
-    pub copied_s: f64,
+    pub copied_s: Summary,
     /// The snapshot's bytes over that time, in MB/s.
-    pub mb_per_s: f64,
+    pub mb_per_s: Summary,
     /// From starting its process until it served reads again with all that the leader had.
-    pub level_s: f64,
+    pub level_s: Summary,
+    /// How often.
+    pub rounds: usize,
     /// Commits before, meanwhile and after.
     pub commits: Vec<Latency>,
     /// The most memory that the leader and the follower ever held, in MB.
@@ -48,7 +55,7 @@ pub fn measure(bench: &Bench) -> Result<CatchUp, Failure> {
     let between = format!("metadata.log.max.record.bytes.between.snapshots={}", size * 3 / 8);
     let settings =
         ["quorate.cleanup.policy=delete", "metadata.max.retention.bytes=0", between.as_str()];
-    let bar = bar("catch-up", 5);
+    let bar = bar("catch-up", 3 + ROUNDS as u64);
     let mut cluster = bench.cluster_with("catch-up", &settings)?;
     let leader = cluster.wait_until_level(START_PATIENCE)?;
     let late = 1 + leader % 3;
@@ -62,30 +69,64 @@ pub fn measure(bench: &Bench) -> Result<CatchUp, Failure> {
     let hold = |when| {
         let paced = Paced::start(at);
         std::thread::sleep(span);
-        paced.finish(when)
+        Ok::<_, Failure>(Latency::of(when, &paced.finish()?))
     };
     bar.set_message("before");
     let before = hold("before, the follower is away")?;
     bar.inc(1);
     bar.set_message("copies");
     let behind = status(cluster.node(leader))?.log_end - behind;
-    let paced = Paced::start(at);
+    let (mut copied, mut level, mut taken) = (Vec::new(), Vec::new(), paced::histogram()?);
+    for round in 0..ROUNDS {
+        if round > 0 {
+            cluster.kill(late);
+            cluster.forget(late)?;
+        }
+        let paced = Paced::start(at);
+        let [first, then] = come_back(&mut cluster, leader, late)?;
+        taken.add(paced.finish()?)?;
+        copied.push(first);
+        level.push(then);
+        bar.inc(1);
+    }
+    let meanwhile = Latency::of("meanwhile", &taken);
+    bar.set_message("after");
+    let after = hold("after, three nodes")?;
+    let most_mb = judge(&cluster, leader, late)?;
+    bench.discard(cluster)?;
+    bar.finish_and_clear();
+    let rates = copied.iter().map(|seconds| snapshot_bytes as f64 / 1e6 / seconds).collect();
+    Ok(CatchUp {
+        snapshot_bytes,
+        behind,
+        mb_per_s: summary(rates),
+        copied_s: summary(copied),
+        level_s: summary(level),
+        rounds: ROUNDS,
+        commits: vec![before, meanwhile, after],
+        most_mb,
+    })
+}
+
+/// Starts the follower; seconds until the snapshot is in its log's place, and until it is level.
+fn come_back(cluster: &mut Cluster, leader: u32, late: u32) -> Result<[f64; 2], Failure> {
     let begin = Instant::now();
     cluster.start(late)?;
     let copied = poll("the snapshot to be copied", PATIENCE, || {
         cluster.node(late).status().filter(|status| status.log_start > 0).map(|_| begin.elapsed())
     })?;
     let level = poll("the follower to be level", PATIENCE, || {
-        let (late, leads) = (cluster.node(late).status()?, cluster.node(leader).status()?);
-        // The leader has gone on since it was asked.
-        let gap = leads.log_end.saturating_sub(late.applied);
-        (late.ready && gap < 50).then(|| begin.elapsed())
+        // The leader is not asked before it matters: it has other things to do.
+        let late = cluster.node(late).status().filter(|status| status.ready)?;
+        let gap = cluster.node(leader).status()?.log_end.saturating_sub(late.applied);
+        // It has gone on since.
+        (gap < 50).then(|| begin.elapsed())
     })?;
-    let meanwhile = paced.finish("meanwhile")?;
-    bar.inc(1);
-    bar.set_message("after");
-    let after = hold("after, three nodes")?;
-    bar.inc(1);
+    Ok([copied, level].map(|took| took.as_secs_f64()))
+}
+
+/// The leader still leads, the follower's state is the leader's; the most memory of both.
+fn judge(cluster: &Cluster, leader: u32, late: u32) -> Result<[f64; 2], Failure> {
     let leads = cluster.wait_until_level(PATIENCE)?;
     if leads != leader {
         return Err(format!("node {leader} lost its leadership to {leads}").into());
@@ -94,22 +135,7 @@ pub fn measure(bench: &Bench) -> Result<CatchUp, Failure> {
     if (one.applied, &one.digest) != (other.applied, &other.digest) {
         return Err(format!("the follower differs: {one:?}, {other:?}").into());
     }
-    let most_mb = [
-        crate::footprint::most_mb(cluster.node(leader))?,
-        crate::footprint::most_mb(cluster.node(late))?,
-    ];
-    bench.discard(cluster)?;
-    bar.finish_and_clear();
-    let copied_s = copied.as_secs_f64();
-    Ok(CatchUp {
-        snapshot_bytes,
-        behind,
-        copied_s,
-        mb_per_s: snapshot_bytes as f64 / 1e6 / copied_s,
-        level_s: level.as_secs_f64(),
-        commits: vec![before, meanwhile, after],
-        most_mb,
-    })
+    Ok([most_mb(cluster.node(leader))?, most_mb(cluster.node(late))?])
 }
 
 fn status(node: &Node) -> Result<Status, Failure> {

@@ -56,19 +56,25 @@ impl Paced {
         Paced { stop, thread: std::thread::spawn(move || drive(leader, &told)) }
     }
 
-    /// Waits for what is under way and tells how long all took.
-    pub fn finish(self, when: &'static str) -> io::Result<Latency> {
+    /// Waits for what is under way and tells how many microseconds each took.
+    pub fn finish(self) -> io::Result<Histogram<u64>> {
         self.stop.store(true, Ordering::Relaxed);
-        let taken = self.thread.join().map_err(|_| failed("the load panicked"))??;
+        self.thread.join().map_err(|_| failed("the load panicked"))?
+    }
+}
+
+impl Latency {
+    /// What a histogram of microseconds says.
+    pub fn of(when: &'static str, taken: &Histogram<u64>) -> Latency {
         let ms = |quantile| taken.value_at_quantile(quantile) as f64 / 1e3;
-        Ok(Latency {
+        Latency {
             when,
             writes: taken.len(),
             p50_ms: ms(0.5),
             p99_ms: ms(0.99),
             p999_ms: ms(0.999),
             most_ms: taken.max() as f64 / 1e3,
-        })
+        }
     }
 }
 
@@ -89,7 +95,8 @@ fn drive(leader: SocketAddr, stop: &Arc<AtomicBool>) -> io::Result<Histogram<u64
     }))
 }
 
-fn histogram() -> io::Result<Histogram<u64>> {
+/// An empty one, up to a minute.
+pub fn histogram() -> io::Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 60_000_000, 3).map_err(io::Error::other)
 }
 

@@ -213,21 +213,31 @@ impl Report {
 
 impl Report {
     fn catch_up(&self, f: &mut fmt::Formatter<'_>, catch_up: &CatchUp) -> fmt::Result {
-        let CatchUp { snapshot_bytes, behind, copied_s, mb_per_s, level_s, commits, most_mb } =
-            catch_up;
-        writeln!(f, "\n## A follower behind a trimmed log\n\n| what | |\n|---|---:|")?;
-        writeln!(f, "| snapshot, MB | {:.0} |", *snapshot_bytes as f64 / 1e6)?;
-        writeln!(f, "| records that the follower lacked | {behind} |")?;
-        writeln!(
-            f,
-            "| process start until it is copied, checked and in place, s | {copied_s:.2} |"
-        )?;
-        writeln!(f, "| the snapshot's bytes in that time, MB/s | {mb_per_s:.0} |")?;
-        writeln!(f, "| process start until the follower serves again, s | {level_s:.2} |")?;
+        let CatchUp {
+            snapshot_bytes,
+            behind,
+            copied_s,
+            mb_per_s,
+            level_s,
+            rounds,
+            commits,
+            most_mb,
+        } = catch_up;
+        writeln!(f, "\n## A follower behind a trimmed log\n")?;
+        writeln!(f, "| what | median | least - most |\n|---|---:|---:|")?;
+        writeln!(f, "| snapshot, MB | {:.0} | |", *snapshot_bytes as f64 / 1e6)?;
+        writeln!(f, "| records that the follower lacked | {behind} | |")?;
+        let mut line =
+            |what: &str, Summary { median, least, most, .. }: &Summary, digits: usize| {
+                writeln!(f, "| {what} | {median:.digits$} | {least:.digits$} - {most:.digits$} |")
+            };
+        line("process start until it is copied, checked and in place, s", copied_s, 2)?;
+        line("the snapshot's bytes in that time, MB/s", mb_per_s, 0)?;
+        line("process start until the follower serves again, s", level_s, 2)?;
         let [leader, follower] = most_mb;
         writeln!(
             f,
-            "| most memory of the leader, of the follower, MB | {leader:.0}, {follower:.0} |"
+            "| most memory of the leader, of the follower, MB | {leader:.0}, {follower:.0} | |"
         )?;
         writeln!(f, "\n| commits | writes | p50 ms | p99 ms | p99.9 ms | longest ms |")?;
         writeln!(f, "|---|---:|---:|---:|---:|---:|")?;
@@ -240,7 +250,7 @@ impl Report {
         writeln!(
             f,
             "\nValues of 1 KiB, each key once, `metadata.max.retention.bytes=0`; one of three nodes was away \
-             since the beginning. Commits are of {RATE} writes/s of {VALUE_BYTES} B at a fixed rate, each counted \
+             since the beginning; {rounds} rounds, from the second on with its directory emptied. Commits are of {RATE} writes/s of {VALUE_BYTES} B at a fixed rate, each counted \
              from when it was due."
         )
     }

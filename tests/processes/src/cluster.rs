@@ -163,13 +163,16 @@ impl Cluster {
 
     /// Loses the data of all nodes, none of which may run, and formats them anew.
     pub fn forget_all(&self) -> Result<(), Error> {
-        for node in &self.nodes {
-            assert!(node.child.is_none(), "node {} runs still", node.id);
-            let path = node.data.clone();
-            fs::remove_dir_all(&path).map_err(|source| Error::File { path, source })?;
-            self.format_node(node)?;
-        }
-        Ok(())
+        (1..=self.nodes.len() as u32).try_for_each(|id| self.forget(id))
+    }
+
+    /// The same for one of them.
+    pub fn forget(&self, id: u32) -> Result<(), Error> {
+        let node = self.node(id);
+        assert!(node.child.is_none(), "node {id} runs still");
+        let path = node.data.clone();
+        fs::remove_dir_all(&path).map_err(|source| Error::File { path, source })?;
+        self.format_node(node)
     }
 
     fn command(&self, arguments: &[&str]) -> Result<String, Error> {
