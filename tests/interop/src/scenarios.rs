@@ -1,6 +1,7 @@
 //! All scenarios, by name.
 
 mod checker;
+mod company;
 mod directories;
 mod downloads;
 mod dump;
@@ -37,6 +38,7 @@ pub const ALL: &[Scenario] = &[
         name: "our_observer_downloads_from_a_controller_of_kafkas",
         run: Kafka(downloads::of_a_controller),
     },
+    Scenario { name: "our_voter_among_controllers_of_kafkas", run: Kafka(company::votes) },
     Scenario {
         name: "an_independent_checker_accepts_the_kill_loop",
         run: Porcupine(checker::accepts_the_kill_loop),
