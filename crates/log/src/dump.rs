@@ -11,9 +11,9 @@ use crate::record::{BadRecord, RecordView};
 use crate::segment::base_before;
 use crate::{
     Batch, ControlText, Election, EpochTable, Error, Fault, Header, Meta, OffsetEntry, TimeEntry,
-    election_file, epoch_file, index, meta_file, partition_file, synced_file,
+    election_file, epoch_file, index, meta_file, must_reach_file, partition_file, synced_file,
 };
-use quorate_base::{Epoch, Offset, Uuid};
+use quorate_base::{Epoch, Offset, OffsetEpoch, Uuid};
 use std::io;
 
 /// Directories deeper than that are none of a node's.
@@ -40,6 +40,8 @@ pub enum FileKind {
     Meta,
     /// `quorate-synced`
     Synced,
+    /// `quorate-must-reach`
+    MustReach,
     /// None of those.
     Other,
 }
@@ -54,6 +56,7 @@ impl FileKind {
             partition_file::NAME => return FileKind::Topic,
             meta_file::NAME => return FileKind::Meta,
             synced_file::NAME => return FileKind::Synced,
+            must_reach_file::NAME => return FileKind::MustReach,
             _ => {}
         }
         let segment = base_before(name, ".log").map(FileKind::Segment);
@@ -119,6 +122,8 @@ pub enum Fact<'a> {
         /// Where that end lies in the segment.
         position: u64,
     },
+    /// Where the log must get again: its end before damage was set aside, and the epoch there.
+    MustReach(OffsetEpoch),
     /// From here on the file makes no sense.
     Bad {
         /// The byte.
@@ -181,7 +186,8 @@ pub fn dump<D: Disk>(
         | FileKind::Election
         | FileKind::Topic
         | FileKind::Meta
-        | FileKind::Synced => {
+        | FileKind::Synced
+        | FileKind::MustReach => {
             let read = read_file(disk, path);
             let small = read.and_then(|bytes| small(kind, path, &bytes.unwrap_or_default(), show));
             match small {
@@ -262,6 +268,9 @@ fn small(
         }
         FileKind::Topic => {
             show(Fact::Topic(partition_file::decode(bytes).map_err(|bad| bad.at(path))?));
+        }
+        FileKind::MustReach => {
+            show(Fact::MustReach(must_reach_file::decode(bytes).map_err(|bad| bad.at(path))?));
         }
         FileKind::Meta => show(Fact::Meta(Meta::decode(bytes).map_err(|bad| bad.at(path))?)),
         FileKind::Synced => {

@@ -31,6 +31,7 @@ impl FileKind {
             FileKind::Topic => "topic id",
             FileKind::Meta => "directory's owner",
             FileKind::Synced => "synced marks",
+            FileKind::MustReach => "must reach",
             FileKind::Other => "other",
         }
     }
@@ -57,6 +58,7 @@ impl Fact<'_> {
             | Fact::Topic(_)
             | Fact::Meta(_)
             | Fact::Mark { .. }
+            | Fact::MustReach(_)
             | Fact::Bad { .. } => self.to_string(),
         }
     }
@@ -132,6 +134,9 @@ impl fmt::Display for Fact<'_> {
                     Some(directory) => write!(f, " directoryId: {directory}"),
                     None => Ok(()),
                 }
+            }
+            Fact::MustReach(reach) => {
+                write!(f, "endOffset: {} epoch: {}", reach.offset, reach.epoch)
             }
             Fact::Mark { sequence, segment, end, position } => write!(
                 f,

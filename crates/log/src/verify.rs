@@ -8,16 +8,18 @@
 use crate::batch::Fault;
 use crate::disk::Disk;
 use crate::dump::{FileKind, control, files};
-use crate::file::read_file;
+use crate::file::{join, read_file};
 use crate::index::IndexCheck;
 use crate::reader::{BatchReader, Found};
 use crate::recover::firm;
 use crate::segment::file_name;
+use crate::snapshot_name::{DAMAGED, SnapshotName};
 use crate::synced_file::{self, Mark};
 use crate::{
-    Batch, Election, EpochTable, Error, Header, Meta, epoch_file, index_files, partition_file,
+    Batch, Election, EpochTable, Error, Header, Meta, epoch_file, index_files, must_reach_file,
+    partition_file,
 };
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
 use std::fmt;
 
 /// Something that is not as it should be.
@@ -47,7 +49,7 @@ impl fmt::Display for Finding {
 /// disk does.
 pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
     let paths = files(disk, dir)?;
-    let mut verify = Verify { disk, findings: Vec::new() };
+    let mut verify = Verify { disk, findings: Vec::new(), snapshots: Vec::new() };
     let mut known = 0;
     let mut partitions: Vec<&str> = Vec::new();
     for path in &paths {
@@ -62,6 +64,9 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
                 verify.small(path, |bytes| partition_file::decode(bytes).map(drop))?;
             }
             FileKind::Meta => verify.small(path, |bytes| Meta::decode(bytes).map(drop))?,
+            FileKind::MustReach => {
+                verify.small(path, |bytes| must_reach_file::decode(bytes).map(drop))?;
+            }
             // Held against their log.
             FileKind::Offsets(_) | FileKind::Times(_) | FileKind::Synced | FileKind::Other => {}
         }
@@ -79,9 +84,12 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
             | FileKind::Topic
             | FileKind::Meta
             | FileKind::Synced
+            | FileKind::MustReach
             | FileKind::Other => None,
         });
-        verify.partition(partition, &bases.collect::<Vec<_>>())?;
+        let aside = paths.iter().filter(|path| dir_of(path) == partition);
+        let aside = aside.filter_map(|path| snapshot_id(path.strip_suffix(DAMAGED)?)).collect();
+        verify.partition(partition, &bases.collect::<Vec<_>>(), aside)?;
     }
     if known == 0 {
         verify.damage(dir, 0, "the files of a node", "none of them");
@@ -94,9 +102,19 @@ fn dir_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
+/// The snapshot that a whole file of this path is.
+fn snapshot_id(path: &str) -> Option<OffsetEpoch> {
+    match SnapshotName::parse(path.rsplit('/').next().unwrap_or(path))? {
+        SnapshotName::Whole(id) => Some(id),
+        SnapshotName::Part(_) | SnapshotName::Deleted(_) => None,
+    }
+}
+
 struct Verify<'a, D: Disk> {
     disk: &'a mut D,
     findings: Vec<Finding>,
+    /// The snapshots that are right, by directory.
+    snapshots: Vec<(String, OffsetEpoch)>,
 }
 
 /// Where a log stands after the batches so far.
@@ -175,7 +193,12 @@ impl<D: Disk> Verify<'_, D> {
     }
 
     /// The segments of one log, oldest first.
-    fn partition(&mut self, dir: &str, bases: &[Offset]) -> Result<(), Error> {
+    fn partition(
+        &mut self,
+        dir: &str,
+        bases: &[Offset],
+        aside: Vec<OffsetEpoch>,
+    ) -> Result<(), Error> {
         let (Some(first), Some(last)) = (bases.first(), bases.last()) else { return Ok(()) };
         let synced = synced_file::read(self.disk, dir)?;
         let mark = match synced {
@@ -196,7 +219,51 @@ impl<D: Disk> Verify<'_, D> {
             let expected = format!("records up to offset {}, which were synced", mark.end);
             self.damage(&path, 0, expected, format!("the end of the log at {}", walked.end));
         }
-        self.epochs(dir, &walked.epochs, mark)
+        let snapshots = self.snapshots.iter().filter(|(of, _)| of == dir);
+        let snapshots: Vec<OffsetEpoch> = snapshots.map(|(_, id)| *id).collect();
+        let table = read_file(self.disk, &join(dir, epoch_file::NAME))?;
+        let table = table.and_then(|bytes| EpochTable::decode(&bytes).ok());
+        let begins = table.as_ref().and_then(|table| table.entries().first()).map(|(_, at)| *at);
+        let ends = |at: &Offset| snapshots.iter().chain(&aside).any(|id| id.offset == *at);
+        let start = begins.filter(|at| at > first && ends(at)).unwrap_or(*first);
+        self.covered(dir, *first, start, &snapshots);
+        let mut epochs = walked.epochs;
+        if start > Offset::ZERO {
+            let floor = snapshots.iter().find(|id| id.offset == start).copied();
+            let below = epochs.below(start).last().map(|(epoch, _)| *epoch).unwrap_or_default();
+            epochs.advance(floor.unwrap_or(OffsetEpoch::new(start, below)), walked.end);
+        }
+        self.epochs(dir, &epochs, mark)?;
+        self.reaches(dir, OffsetEpoch::new(walked.end, epochs.last_epoch().unwrap_or_default()))
+    }
+
+    /// What lies below the start of a log is in a snapshot.
+    fn covered(&mut self, dir: &str, first: Offset, start: Offset, snapshots: &[OffsetEpoch]) {
+        let newest = snapshots.iter().map(|id| id.offset).max();
+        if start == Offset::ZERO || newest.is_some_and(|newest| newest >= start) {
+            return;
+        }
+        let expected =
+            format!("a snapshot that ends at offset {start}, where the log begins, or behind it");
+        let found = match newest {
+            Some(newest) => format!("none; the newest one ends at offset {newest}"),
+            None => "none".to_owned(),
+        };
+        self.damage(&join(dir, &file_name(first)), 0, expected, found);
+    }
+
+    /// A log that was damaged is not yet what it was; nothing is lost if others have the rest.
+    fn reaches(&mut self, dir: &str, last: OffsetEpoch) -> Result<(), Error> {
+        let path = join(dir, must_reach_file::NAME);
+        let reach = read_file(self.disk, &path)?;
+        let reach = reach.and_then(|bytes| must_reach_file::decode(&bytes).ok());
+        if let Some(reach) = reach.filter(|reach| reach.log_order() > last.log_order()) {
+            let expected = format!(
+                "a log up to {reach}, as before its damage was set aside; the node copies it from the leader"
+            );
+            self.damage(&path, 8, expected, format!("its end at {last}"));
+        }
+        Ok(())
     }
 
     /// `firm`: below this byte damage is no torn tail.
@@ -260,6 +327,8 @@ impl<D: Disk> Verify<'_, D> {
             return Ok(());
         };
         let Ok(table) = EpochTable::decode(&bytes) else { return Ok(()) };
+        // As the file would say it: an empty log behind a snapshot has a line, too.
+        let walked = EpochTable::decode(&walked.encode()).expect("what was encoded can be read");
         let differ = table.entries().iter().zip(walked.entries()).find(|(a, b)| a != b);
         let longer = (table.entries().len(), walked.entries().len());
         let print = |(epoch, first): (Epoch, Offset)| format!("epoch {epoch} from {first}");
@@ -277,6 +346,7 @@ impl<D: Disk> Verify<'_, D> {
 
     /// A snapshot: batches from offset 0 on, a header record first, a footer record last.
     fn checkpoint(&mut self, path: &str) -> Result<(), Error> {
+        let before = self.findings.len();
         let mut findings = Vec::new();
         let mut reader = BatchReader::open(&*self.disk, path)?;
         let mut walked = Walked::from(Offset::ZERO);
@@ -318,6 +388,9 @@ impl<D: Disk> Verify<'_, D> {
             if found != expected {
                 self.damage(path, at, expected, found);
             }
+        }
+        if let Some(id) = snapshot_id(path).filter(|_| self.findings.len() == before) {
+            self.snapshots.push((dir_of(path).to_owned(), id));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use common::{Node, PARTITION, formatted};
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
 use quorate_log::{
     Batches, Damage, Disk, Error, MemoryDisk, Note, Options, Place, Recovery, SnapshotRecord,
-    SnapshotWriter, recover, repair, snapshot_name,
+    SnapshotWriter, recover, repair, snapshot_name, verify,
 };
 use std::collections::BTreeMap;
 
@@ -365,4 +365,33 @@ fn the_note_says_what_was_wrong_and_what_it_means() {
     // The reason is still known at later starts, until the log is back.
     assert_eq!(disk.contents(MUST_REACH).map(|bytes| bytes.len()), Some(24));
     assert_eq!((recovery.start, recovery.end), (Offset(0), Offset(0)));
+}
+
+fn verified(disk: &MemoryDisk) -> Vec<String> {
+    verify(&mut disk.clone(), "").unwrap().iter().map(ToString::to_string).collect()
+}
+
+/// T8: whoever looks at the files is told the same.
+#[test]
+fn verify_knows_trimmed_logs_missing_snapshots_and_what_a_log_must_reach() {
+    for sound in sound() {
+        assert_eq!(verified(&sound.disk), [""; 0], "{}", sound.name);
+        // A log that begins and ends behind a snapshot.
+        let disk = sound.disk.fork();
+        snapshot(&disk, id(40, 3));
+        recover(&mut disk.clone(), &options()).unwrap();
+        assert_eq!(verified(&disk), [""; 0], "{}", sound.name);
+    }
+    let trimmed = sound_of("trimmed").disk;
+    trimmed.clone().remove(&path(&snapshot_name(id(6, 2)))).unwrap();
+    let told = verified(&trimmed);
+    assert!(told.iter().any(|told| told.contains("where the log begins")), "{told:?}");
+
+    let disk = sound_of("trimmed").disk;
+    disk.put(&path(&snapshot_name(id(6, 2))), b"");
+    let told = verified(&disk);
+    assert!(told.iter().any(|told| told.contains("where the log begins")), "{told:?}");
+    repair(&mut disk.clone(), &options()).unwrap();
+    let [told] = &verified(&disk)[..] else { panic!("{:?}", verified(&disk)) };
+    assert!(told.contains("a log up to 12@3") && told.contains("its end at 0@0"), "{told}");
 }

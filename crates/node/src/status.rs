@@ -1,6 +1,7 @@
 //! What a node says of itself: `/status`, `/readyz` and `quorate quorum …` print this.
 
 use crate::replica::Replica;
+use quorate_base::OffsetEpoch;
 use quorate_machine::Machine;
 use quorate_raft::{Endpoint, Progress, RoleName};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,19 @@ pub struct Status {
     pub ready: bool,
     /// Why it is not ready, in words.
     pub not_ready_because: Option<String>,
+    /// Set while the log is not yet what it was before it was damaged: where it must get before
+    /// this node votes or stands again.
+    #[serde(default)]
+    pub must_reach: Option<PlaceInLog>,
+    /// The newest snapshot here.
+    #[serde(default)]
+    pub newest_snapshot: Option<SnapshotStatus>,
+    /// How many snapshots are here.
+    #[serde(default)]
+    pub snapshots: usize,
+    /// The snapshot that is being copied from the leader.
+    #[serde(default)]
+    pub download: Option<DownloadStatus>,
     /// What it means that the disk is full; `None` if it has room.
     #[serde(default)]
     pub disk_full: Option<String>,
@@ -49,6 +63,43 @@ pub struct Status {
     pub changes: Vec<RoleChange>,
     /// Milliseconds since the node started.
     pub uptime_ms: u64,
+}
+
+/// An end of a log, or of a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct PlaceInLog {
+    /// Exclusive.
+    pub offset: u64,
+    /// The epoch of the record before.
+    pub epoch: u32,
+}
+
+impl From<OffsetEpoch> for PlaceInLog {
+    fn from(place: OffsetEpoch) -> PlaceInLog {
+        PlaceInLog { offset: place.offset.0, epoch: place.epoch.0 }
+    }
+}
+
+/// A snapshot on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct SnapshotStatus {
+    /// Where it ends.
+    pub id: PlaceInLog,
+    /// Size of its file.
+    pub bytes: u64,
+    /// Milliseconds since the last record in it was written, by the time of day.
+    pub age_ms: u64,
+}
+
+/// A snapshot that is being copied.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct DownloadStatus {
+    /// Where it ends.
+    pub id: PlaceInLog,
+    /// How many bytes have come.
+    pub bytes: u64,
+    /// Of how many; `None` before the first piece.
+    pub total_bytes: Option<u64>,
 }
 
 /// A voter and where it listens.
@@ -126,6 +177,18 @@ impl<M: Machine> Replica<M> {
             digest: format!("{:016x}", self.machine.digest()),
             ready: not_ready_because.is_none(),
             not_ready_because,
+            must_reach: view.must_reach.map(PlaceInLog::from),
+            newest_snapshot: self.log.snapshots().last().map(|newest| SnapshotStatus {
+                id: newest.id.into(),
+                bytes: newest.bytes,
+                age_ms: self.wall_ms().saturating_sub(newest.timestamp_ms).max(0) as u64,
+            }),
+            snapshots: self.log.snapshots().len(),
+            download: view.download.map(|(id, bytes, total_bytes)| DownloadStatus {
+                id: id.into(),
+                bytes,
+                total_bytes,
+            }),
             disk_full: self.full_disk_in_words().map(str::to_owned),
             voters: view
                 .voters

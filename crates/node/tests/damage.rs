@@ -10,6 +10,7 @@ use quorate_base::Span;
 use quorate_log::Disk;
 use quorate_machine::Machine;
 use quorate_node::start::StartError;
+use quorate_node::status::PlaceInLog;
 use world::{Node, SEGMENT, World};
 
 #[test]
@@ -45,6 +46,8 @@ fn a_leader_with_a_damaged_record_hands_over_and_the_follower_gets_it_from_the_n
     assert!(notes.iter().any(told), "{notes:?}");
     let lost = world.nodes[&old].replica.view();
     assert!(lost.end < end && lost.must_reach.is_some_and(|reach| reach.offset >= end));
+    let told = world.nodes[&old].replica.status().must_reach.unwrap();
+    assert_eq!(Some(told), lost.must_reach.map(PlaceInLog::from));
     world.until("the old leader has all again", |world| {
         let node = &world.nodes[&old].replica;
         node.applied() >= end && node.view().must_reach.is_none()

@@ -54,6 +54,12 @@ impl Download {
 }
 
 impl Quorum {
+    /// What comes, how much of it is here, and of how much.
+    pub(crate) fn progress_of_download(&self) -> Option<(OffsetEpoch, u64, Option<u64>)> {
+        let Role::Follower(role) = &self.role else { return None };
+        role.download.as_ref().map(|load| (load.snapshot, load.came, load.size))
+    }
+
     /// Whether nothing but its own pause keeps a download from asking.
     pub(crate) fn may_fetch_from(&self, leader: ReplicaId) -> bool {
         self.peers.fetches() == 0 && self.peers.ready_at(Node::Replica(leader)) <= self.now

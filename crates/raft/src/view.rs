@@ -71,6 +71,9 @@ pub struct View<'a> {
     /// What the log held before it was damaged: until it is there again this replica neither votes
     /// nor stands (rule P62).
     pub must_reach: Option<OffsetEpoch>,
+    /// The snapshot that is being copied from the leader: which, how many bytes have come, and of
+    /// how many, once that is known.
+    pub download: Option<(OffsetEpoch, u64, Option<u64>)>,
     /// The epoch of the last record; 0 when the log is empty.
     pub last_epoch: Epoch,
     /// `(epoch, first offset)` of each epoch in the log.
@@ -128,6 +131,7 @@ impl Quorum {
             end: self.end,
             durable: self.writes.durable(),
             must_reach: self.must_reach,
+            download: self.progress_of_download(),
             last_epoch: self.epochs.last(),
             epochs: self.epochs.entries(),
             voters: self.voters.entries(),

@@ -187,6 +187,7 @@ impl<M: Machine + Send + 'static> Node<M> {
     /// ends as it does when a process dies.
     fn begin_again(mut self) -> Result<Node<M>, Fatal> {
         self.disk.finish();
+        self.lane.finish();
         for (_, caller) in std::mem::take(&mut self.callers) {
             match caller {
                 Caller::Write(caller) => drop(caller.send(Err(Error::OutcomeUnknown))),

@@ -186,6 +186,7 @@ fn fact_text(fact: &Fact<'_>, decoder: Decoder) -> String {
         | Fact::Topic(_)
         | Fact::Meta(_)
         | Fact::Mark { .. }
+        | Fact::MustReach(_)
         | Fact::Bad { .. } => None,
     };
     match read {
@@ -248,6 +249,9 @@ fn fact_json(fact: &Fact<'_>, decoder: Decoder) -> Value {
             "type": "meta", "clusterId": meta.cluster, "nodeId": meta.node.0,
             "directoryId": meta.directory.map(|id| id.to_string()),
         }),
+        Fact::MustReach(reach) => {
+            json!({ "type": "mustReach", "endOffset": reach.offset.0, "epoch": reach.epoch.0 })
+        }
         Fact::Mark { sequence, segment, end, position } => json!({
             "type": "mark", "sequence": sequence, "segment": segment.0, "endOffset": end.0,
             "position": position,

@@ -226,14 +226,35 @@ fn node_row(asked: &Asked) -> Vec<String> {
             optional(status.high_watermark),
             status.log_end.to_string(),
             status.applied.to_string(),
-            match (status.ready, &status.not_ready_because) {
-                (true, _) if status.disk_full.is_some() => "yes, but its disk is full".into(),
-                (true, _) => "yes".into(),
-                (false, Some(why)) => format!("no: {why}"),
-                (false, None) => "no".into(),
-            },
+            readiness(status),
             url,
         ],
+    }
+}
+
+/// Whether it serves, and what is unusual all the same.
+fn readiness(status: &Status) -> String {
+    let ready = match (status.ready, &status.not_ready_because) {
+        (true, _) => "yes".to_owned(),
+        (false, Some(why)) => format!("no: {why}"),
+        (false, None) => "no".to_owned(),
+    };
+    let full = status.disk_full.is_some().then(|| "its disk is full".to_owned());
+    let damaged = status.must_reach.map(|reach| {
+        format!(
+            "its log was damaged, and it has no vote until it is back at offset {}",
+            reach.offset
+        )
+    });
+    let copies = status.download.map(|load| match load.total_bytes {
+        Some(total) => format!("it copies a snapshot: {} of {total} bytes", load.bytes),
+        None => "it copies a snapshot".to_owned(),
+    });
+    let unusual: Vec<String> = full.into_iter().chain(damaged).chain(copies).collect();
+    match &unusual[..] {
+        [] => ready,
+        unusual if status.ready => format!("{ready}, but {}", unusual.join("; ")),
+        unusual => format!("{ready}; {}", unusual.join("; ")),
     }
 }
 
@@ -296,4 +317,25 @@ fn replica_row(replica: &ReplicaStatus, now_ms: u64) -> Vec<String> {
 fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_node::status::{DownloadStatus, PlaceInLog};
+
+    #[test]
+    fn what_is_unusual_stands_beside_whether_a_node_serves() {
+        let mut status = Status { ready: true, ..Status::default() };
+        assert_eq!(readiness(&status), "yes");
+        let id = PlaceInLog { offset: 70, epoch: 3 };
+        status.must_reach = Some(id);
+        let damaged = "its log was damaged, and it has no vote until it is back at offset 70";
+        assert_eq!(readiness(&status), format!("yes, but {damaged}"));
+        status.ready = false;
+        status.not_ready_because = Some("catching up".into());
+        status.download = Some(DownloadStatus { id, bytes: 5, total_bytes: Some(9) });
+        let copies = "it copies a snapshot: 5 of 9 bytes";
+        assert_eq!(readiness(&status), format!("no: catching up; {damaged}; {copies}"));
+    }
 }
