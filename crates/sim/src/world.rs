@@ -92,8 +92,8 @@ impl Phase {
         match self {
             Phase::Faults => "all faults end",
             Phase::Agree => "all nodes follow one leader; each is asked to write",
-            Phase::Serve => "each node took a write; each is asked for every key",
-            Phase::Show => "each node showed every key; what was seen is judged",
+            Phase::Serve => "nobody waits for a write; each node is asked for every key",
+            Phase::Show => "nobody waits for a read; what was seen is judged",
             Phase::Done => "the run is over",
         }
     }
