@@ -1,11 +1,12 @@
 //! Makes the files of a new directory.
 
 use crate::disk::{Disk, Mode, Operation};
-use crate::file::{join, read_file, replace_file};
+use crate::file::{TEMPORARY, join, read_file, replace_file};
 use crate::segment::{base_of, file_name};
+use crate::snapshot_name::snapshot_name;
 use crate::synced_file::{self, Mark};
 use crate::{EpochTable, Error, Meta, epoch_file, meta_file, partition_file};
-use quorate_base::{Offset, Uuid};
+use quorate_base::{Offset, OffsetEpoch, Uuid};
 use std::io;
 
 /// Makes an empty log in `partition` and says whose it is. `meta.properties` comes last: a format
@@ -19,16 +20,58 @@ pub fn format<D: Disk>(
 ) -> Result<(), Error> {
     refuse_used(disk, partition)?;
     disk.create_dir(partition).map_err(Error::io(Operation::CreateDir, partition))?;
-    replace_file(disk, partition, partition_file::NAME, &partition_file::encode(topic))?;
+    empty_log(disk, partition, topic)?;
+    // The partition's own name, before the file that says that all is there.
+    disk.sync_dir("").map_err(Error::io(Operation::SyncDir, ""))?;
+    replace_file(disk, "", meta_file::NAME, &meta.encode())
+}
+
+/// The files of a log without a record. `partition.metadata` comes last.
+fn empty_log<D: Disk>(disk: &mut D, partition: &str, topic: Uuid) -> Result<(), Error> {
     replace_file(disk, partition, epoch_file::NAME, &EpochTable::default().encode())?;
     let mark = Mark { segment: Offset::ZERO, end: Offset::ZERO, position: 0 };
     synced_file::create(disk, partition, mark)?;
     let segment = join(partition, &file_name(Offset::ZERO));
     disk.open(&segment, Mode::Create).map_err(Error::io(Operation::Open, &segment))?;
     disk.sync_dir(partition).map_err(Error::io(Operation::SyncDir, partition))?;
-    // The partition's own name, before the file that says that all is there.
-    disk.sync_dir("").map_err(Error::io(Operation::SyncDir, ""))?;
-    replace_file(disk, "", meta_file::NAME, &meta.encode())
+    replace_file(disk, partition, partition_file::NAME, &partition_file::encode(topic))
+}
+
+/// Makes the log that Kafka's storage tool leaves to the first start of an initial controller: of
+/// the partition that tool makes the bootstrap snapshot alone. Nothing happens in any other
+/// directory: one without its log and with anything else has lost it.
+pub fn complete_format<D: Disk>(disk: &mut D, partition: &str, topic: Uuid) -> Result<(), Error> {
+    let names = match disk.list(partition) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(Operation::List, partition)(error)),
+    };
+    let bootstrap = snapshot_name(OffsetEpoch::default());
+    let first = file_name(Offset::ZERO);
+    // What a completion that was cut short leaves.
+    let made = [&*first, epoch_file::NAME, synced_file::NAME, partition_file::NAME];
+    let half = |name: &str| {
+        let whole = name.strip_suffix(TEMPORARY);
+        made.iter().any(|made| whole.unwrap_or(name) == *made)
+            && (whole.is_some() || name != partition_file::NAME)
+    };
+    let only = names.iter().all(|name| *name == bootstrap || half(name));
+    if !only || !names.contains(&bootstrap) || !is_empty(disk, partition, &names)? {
+        return Ok(());
+    }
+    empty_log(disk, partition, topic)
+}
+
+/// Whether no segment holds a byte.
+fn is_empty<D: Disk>(disk: &mut D, partition: &str, names: &[String]) -> Result<bool, Error> {
+    for name in names.iter().filter(|name| base_of(name).is_some()) {
+        let path = join(partition, name);
+        let file = disk.open(&path, Mode::Read).map_err(Error::io(Operation::Open, &path))?;
+        if disk.len(&file).map_err(Error::io(Operation::Read, &path))? > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn refuse_used<D: Disk>(disk: &mut D, partition: &str) -> Result<(), Error> {
@@ -40,14 +83,10 @@ fn refuse_used<D: Disk>(disk: &mut D, partition: &str) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(Operation::List, partition)(error)),
     };
-    for name in names.iter().filter(|name| base_of(name).is_some()) {
-        let path = join(partition, name);
-        let file = disk.open(&path, Mode::Read).map_err(Error::io(Operation::Open, &path))?;
-        if disk.len(&file).map_err(Error::io(Operation::Read, &path))? > 0 {
-            return Err(Error::AlreadyFormatted { path });
-        }
+    match is_empty(disk, partition, &names)? {
+        true => Ok(()),
+        false => Err(Error::AlreadyFormatted { path: partition.to_owned() }),
     }
-    Ok(())
 }
 
 /// The topic id in `partition.metadata`.

@@ -66,7 +66,7 @@ pub use dump::{Fact, FileKind, dump, files};
 pub use election_file::Election;
 pub use epoch_file::EpochTable;
 pub use error::Error;
-pub use format::{format, read_topic};
+pub use format::{complete_format, format, read_topic};
 pub use index::{IndexBytes, OffsetEntry, TimeEntry};
 pub use job::{Adopt, Append, Cut, Job, Trim, Truncate};
 pub use log::{Log, Read};

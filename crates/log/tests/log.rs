@@ -10,8 +10,9 @@ use common::{Node, PARTITION, batch, check_indexes, election, formatted, meta, o
 use quorate_base::{Epoch, Offset, Rng, Uuid};
 use quorate_log::{
     BatchBuilder, Batches, Disk, Error, Log, MemoryDisk, Mode, Operation, Options, Read, Written,
-    format, read_cold, recover,
+    complete_format, format, read_cold, read_topic, recover,
 };
+use std::path::Path;
 
 /// The ranges of the batches that a read returns, and whether memory served it.
 fn ranges(
@@ -330,6 +331,66 @@ fn a_format_that_was_cut_short_is_run_again() {
         cuts += 1;
     }
     assert!(cuts > 100, "{cuts} cuts");
+}
+
+/// What Kafka's storage tool leaves of an initial controller's partition: the bootstrap snapshot.
+fn kafkas_format(without: &str) -> MemoryDisk {
+    let disk = MemoryDisk::default();
+    let name = "00000000000000000000-0000000000.checkpoint";
+    let theirs = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/kafka-4.3.1/dynamic/c3/__cluster_metadata-0")
+        .join(name);
+    if name != without {
+        disk.put(&format!("{PARTITION}/{name}"), &std::fs::read(theirs).unwrap());
+    }
+    disk
+}
+
+/// However often the power goes meanwhile.
+#[test]
+fn a_format_of_kafkas_tool_is_completed() {
+    let mut cuts = 0;
+    for power in 0.. {
+        let mut disk = kafkas_format("");
+        disk.limit_power(Some(power));
+        let finished = complete_format(&mut disk, PARTITION, Uuid::METADATA_TOPIC).is_ok();
+        for seed in 0..6 {
+            let mut disk = disk.fork();
+            match seed {
+                0 => disk.lose_unsynced(),
+                1 => disk.kill(),
+                _ => disk.crash(&mut Rng::new(power * 6 + seed)),
+            }
+            complete_format(&mut disk, PARTITION, Uuid::METADATA_TOPIC).unwrap();
+            let recovery = recover(&mut disk, &options(1, 1)).unwrap();
+            assert_eq!((recovery.end, recovery.election), (Offset(0), None));
+            assert_eq!(recovery.head.len(), 2, "a version and voters");
+            assert_eq!(read_topic(&mut disk, PARTITION).unwrap(), Uuid::METADATA_TOPIC);
+        }
+        if finished {
+            break;
+        }
+        cuts += 1;
+    }
+    assert!(cuts > 100, "{cuts} cuts");
+}
+
+/// A node that has lost its log must not begin anew under the same name.
+#[test]
+fn a_directory_that_was_used_is_not_completed() {
+    let mut nothing = kafkas_format("00000000000000000000-0000000000.checkpoint");
+    nothing.create_dir(PARTITION).unwrap();
+    let mut voted = kafkas_format("");
+    voted.put(&format!("{PARTITION}/quorum-state"), b"{}");
+    let mut known = kafkas_format("");
+    known.put(&format!("{PARTITION}/partition.metadata"), b"version: 0");
+    let mut written = kafkas_format("");
+    written.put(&format!("{PARTITION}/00000000000000000000.log"), b"x");
+    for disk in [&mut nothing, &mut voted, &mut known, &mut written] {
+        let before = disk.list(PARTITION).unwrap();
+        complete_format(disk, PARTITION, Uuid::METADATA_TOPIC).unwrap();
+        assert_eq!(disk.list(PARTITION).unwrap(), before);
+    }
 }
 
 /// Two segments and two epochs, all durable.

@@ -155,6 +155,7 @@ pub fn start<M: Machine, D: Disk>(
     let meta = Meta::read(&mut disk).map_err(files)?;
     meta.check(None, config.id.unwrap_or(meta.node)).map_err(files)?;
     let options = log_options(config);
+    quorate_log::complete_format(&mut disk, &options.partition, config.topic_id).map_err(files)?;
     let found = quorate_log::read_topic(&mut disk, &options.partition).map_err(files)?;
     if found != config.topic_id {
         let directory = directory.clone();

@@ -38,7 +38,11 @@ pub const ALL: &[Scenario] = &[
         name: "our_observer_downloads_from_a_controller_of_kafkas",
         run: Kafka(downloads::of_a_controller),
     },
-    Scenario { name: "our_voter_among_controllers_of_kafkas", run: Kafka(company::votes) },
+    Scenario { name: "our_voter_among_controllers_of_kafkas", run: Kafka(company::static_voters) },
+    Scenario {
+        name: "our_voter_among_voters_in_kafkas_log",
+        run: Kafka(company::voters_in_the_log),
+    },
     Scenario {
         name: "an_independent_checker_accepts_the_kill_loop",
         run: Porcupine(checker::accepts_the_kill_loop),

@@ -20,9 +20,22 @@ const OURS: u32 = 3;
 /// The broker.
 const BROKER: u32 = 9;
 
+/// Directory ids of the three controllers where the voters are in the log.
+const DIRECTORIES: [&str; 3] =
+    ["HOMSeQ3sRdu175j0Wb8niA", "Pj4_cd-YRwSVpNdZdLOiHg", "omFXohrVRraWUN9F1_UaTQ"];
+
+/// With `controller.quorum.voters` (kraft.version 0).
+pub fn static_voters(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    votes(Company::format(stage, directory, false)?)
+}
+
+/// With voters in the log (kraft.version 1); Kafka's storage tool formats ours as well.
+pub fn voters_in_the_log(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    votes(Company::format(stage, directory, true)?)
+}
+
 /// Kafka's leader is killed, the other one killed, ours stopped and started: the cluster goes on.
-pub fn votes(stage: &Stage, directory: &Path) -> Result<(), Failure> {
-    let mut quorum = Company::format(stage, directory)?;
+fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.start_kafka(1)?;
     quorum.start_kafka(2)?;
     quorum.start_ours()?;
@@ -67,6 +80,8 @@ struct Company<'a> {
     runtime: Runtime,
     /// Where the three controllers listen, and then the broker.
     at: Vec<SocketAddr>,
+    /// Whether the voters are in the log.
+    in_log: bool,
     kafka: [Option<Running>; 2],
     /// How often each was started, for the names of their logs.
     starts: u32,
@@ -74,7 +89,11 @@ struct Company<'a> {
 }
 
 impl Company<'_> {
-    fn format<'a>(stage: &'a Stage, directory: &Path) -> Result<Company<'a>, Failure> {
+    fn format<'a>(
+        stage: &'a Stage,
+        directory: &Path,
+        in_log: bool,
+    ) -> Result<Company<'a>, Failure> {
         std::fs::create_dir_all(directory)?;
         // All at once, so that they differ.
         let held: Vec<TcpListener> =
@@ -83,19 +102,48 @@ impl Company<'_> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let directory = directory.to_owned();
         let kafka = [None, None];
-        let company = Company { stage, directory, runtime, at, kafka, starts: 0, ours: None };
-        for id in [1, 2, BROKER] {
+        let company =
+            Company { stage, directory, runtime, at, in_log, kafka, starts: 0, ours: None };
+        let initial = company.initial_controllers();
+        for id in [1, 2, OURS, BROKER] {
             let file = company.write_file(id)?;
-            let format = ["format", "-t", CLUSTER, "-c", &file];
-            stage.kafka.run("kafka.tools.StorageTool", &format)?;
+            let mut arguments = vec!["format", "-t", CLUSTER, "-c", &file];
+            match (in_log, id) {
+                (false, OURS) => {
+                    format(&company.config(), Some(CLUSTER))?;
+                    continue;
+                }
+                (false, _) => {}
+                (true, BROKER) => arguments.push("--no-initial-controllers"),
+                (true, _) => arguments.extend(["--initial-controllers", &initial]),
+            }
+            stage.kafka.run("kafka.tools.StorageTool", &arguments)?;
         }
-        format(&company.config(), Some(CLUSTER))?;
         Ok(company)
     }
 
-    fn voters(&self) -> String {
-        let voter = |(at, id): (&SocketAddr, u32)| std::format!("{id}@{at}");
-        self.at.iter().zip(1..=3).map(voter).collect::<Vec<_>>().join(",")
+    fn initial_controllers(&self) -> String {
+        let entry = |((at, id), directory): ((&SocketAddr, u32), &str)| {
+            std::format!("{id}@{at}:{directory}")
+        };
+        let entries = self.at.iter().zip(1..=3).zip(DIRECTORIES).map(entry);
+        entries.collect::<Vec<_>>().join(",")
+    }
+
+    /// How every node is told of the quorum.
+    fn quorum(&self) -> String {
+        let controllers = self.at.iter().zip(1..=3);
+        let voters = controllers.clone().map(|(at, id)| std::format!("{id}@{at}"));
+        let servers = controllers.map(|(at, _)| at.to_string());
+        match self.in_log {
+            false => {
+                std::format!("controller.quorum.voters={}", voters.collect::<Vec<_>>().join(","))
+            }
+            true => {
+                let servers = servers.collect::<Vec<_>>().join(",");
+                std::format!("controller.quorum.bootstrap.servers={servers}")
+            }
+        }
     }
 
     fn write_file(&self, id: u32) -> Result<String, Failure> {
@@ -114,9 +162,9 @@ impl Company<'_> {
         };
         let text = std::format!(
             "{own}node.id={id}\ncontroller.listener.names=CONTROLLER\nlog.dirs={}\n\
-             controller.quorum.voters={}\n",
+             {}\n",
             data.display(),
-            self.voters()
+            self.quorum()
         );
         let file = self.directory.join(std::format!("node-{id}.properties"));
         std::fs::write(&file, text)?;
@@ -126,11 +174,16 @@ impl Company<'_> {
     fn config(&self) -> Config {
         let host = |at: SocketAddr| HostPort { host: at.ip().to_string(), port: at.port() };
         let voter = |(at, id)| Voter { id: ReplicaId(id), at: host(at) };
-        let voters = self.at.iter().copied().zip(1..=3).map(voter).collect();
+        let controllers = self.at.iter().copied().zip(1..=3);
+        let (voters, bootstrap) = match self.in_log {
+            false => (controllers.map(voter).collect(), Vec::new()),
+            true => (Vec::new(), controllers.map(|(at, _)| host(at)).collect()),
+        };
         let directory = self.directory.join("node-3");
         Config {
             cleanup: Cleanup::Delete,
             never_lead: true,
+            bootstrap,
             ..Config::new(Some(ReplicaId(OURS)), directory, voters, host(self.at[2]))
         }
     }
