@@ -334,6 +334,7 @@ fn a_format_that_was_cut_short_is_run_again() {
 }
 
 /// What Kafka's storage tool leaves of an initial controller's partition: the bootstrap snapshot.
+#[allow(clippy::disallowed_methods)] // fixtures are files
 fn kafkas_format(without: &str) -> MemoryDisk {
     let disk = MemoryDisk::default();
     let name = "00000000000000000000-0000000000.checkpoint";
