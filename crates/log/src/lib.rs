@@ -82,7 +82,7 @@ pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::recover;
 pub use recovery::Recovery;
 pub use reserve::{Reserved, ReservedFile, part_for_votes};
-pub use set_aside::{Damage, Place, newest_head, repair, set_aside};
+pub use set_aside::{Damage, Place, repair, set_aside};
 pub use set_away::remove_deleted;
 pub use snapshot::{ChunkRead, Head, Snapshot, read_chunk};
 pub use snapshot_name::{SnapshotName, snapshot_name};

@@ -72,15 +72,22 @@ impl Damage {
     }
 }
 
-/// As [`crate::recover()`], for a replica of which others hold the same log: what is damaged is set
-/// aside first, and the notes say so. The caller holds the directory's lock.
-pub fn repair<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Error> {
+/// As [`crate::recover()`], but what is damaged is set aside first if others hold the same log, and
+/// the notes say so. Whether they do, `others` says of the head of the newest snapshot that can be
+/// read; it is asked only about a damaged log. The caller holds the directory's lock.
+pub fn repair<D: Disk>(
+    disk: &mut D,
+    options: &Options,
+    mut others: impl FnMut(&Head) -> bool,
+) -> Result<Recovery, Error> {
     let mut notes = Vec::new();
     for round in 0.. {
         match recover_noting(disk, options, &mut notes) {
             Ok(recovery) => return Ok(Recovery { notes, ..recovery }),
             Err(error) => match Damage::of(&error) {
-                Some(damage) if round < ROUNDS => notes.push(set_aside(disk, options, &damage)?),
+                Some(damage) if round < ROUNDS && others(&head(disk, options)?) => {
+                    notes.push(set_aside(disk, options, &damage)?);
+                }
                 Some(_) | None => return Err(error),
             },
         }
@@ -89,7 +96,7 @@ pub fn repair<D: Disk>(disk: &mut D, options: &Options) -> Result<Recovery, Erro
 }
 
 /// What the newest snapshot that can be read says of the voters, also of a log that is damaged.
-pub fn newest_head<D: Disk>(disk: &mut D, options: &Options) -> Result<Head, Error> {
+fn head<D: Disk>(disk: &mut D, options: &Options) -> Result<Head, Error> {
     let dir = options.partition.as_str();
     let names = disk.list(dir).map_err(Error::io(Operation::List, dir))?;
     let mut notes = Vec::new();

@@ -10,8 +10,8 @@ use crate::seats::Seats;
 use crate::translate::{self, Names};
 use quorate_base::{ReplicaId, ReplicaKey, Span, Time, Uuid};
 use quorate_log::{
-    Damage, Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, newest_head,
-    part_for_votes, recover, repair,
+    Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, part_for_votes,
+    repair,
 };
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
@@ -252,24 +252,23 @@ fn read_log<D: Disk>(
     disk: &mut D,
     options: &Options,
 ) -> Result<Recovery, StartError> {
-    let files = |error| StartError::Log { directory: config.directory.clone(), error };
-    let error = match recover(disk, options) {
-        Ok(recovery) => return Ok(recovery),
-        Err(error) if Damage::of(&error).is_none() => return Err(files(error)),
-        Err(error) => error,
-    };
-    // Once the log names the voters, the configured ones count no more.
-    let head = newest_head(disk, options).map_err(files)?;
-    let named = translate::founded(&head).ok().and_then(|decree| decree.voters);
-    let voters: Vec<ReplicaId> = match &named {
-        Some(named) => named.iter().map(|voter| voter.key.id).collect(),
-        None => config.voters.iter().map(|voter| voter.id).collect(),
-    };
-    // Who knows none is an observer.
-    match voters.is_empty() || voters.iter().any(|id| Some(*id) != config.id) {
-        true => repair(disk, options).map_err(files),
-        false => Err(StartError::Alone { directory: config.directory.clone(), error }),
-    }
+    let directory = config.directory.clone();
+    let mut alone = false;
+    let recovery = repair(disk, options, |head| {
+        // Once the log names the voters, the configured ones count no more.
+        let named = translate::founded(head).ok().and_then(|decree| decree.voters);
+        let voters: Vec<ReplicaId> = match &named {
+            Some(named) => named.iter().map(|voter| voter.key.id).collect(),
+            None => config.voters.iter().map(|voter| voter.id).collect(),
+        };
+        // Who knows none is an observer.
+        alone = !voters.is_empty() && voters.iter().all(|id| Some(*id) == config.id);
+        !alone
+    });
+    recovery.map_err(|error| match alone {
+        true => StartError::Alone { directory, error },
+        false => StartError::Log { directory, error },
+    })
 }
 
 fn open_quorum(
