@@ -202,6 +202,23 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_wanted_is_due_though_nothing_is_new_and_only_once() {
+        let mut making = making();
+        making.want();
+        assert!(making.due_at() <= Time(1));
+        making.take(Time(5), taken(10));
+        making.want();
+        assert_eq!(making.due_at(), Time::NEVER, "one at a time");
+        making.hand_on(Offset(10)).map(|taken| taken.id);
+        making.written(at(10));
+        assert!(making.due_at() <= Time(6), "wanted again meanwhile");
+        making.take(Time(7), taken(10));
+        making.hand_on(Offset(10)).map(|taken| taken.id);
+        making.written(at(10));
+        assert_eq!(making.due_at(), Time::NEVER);
+    }
+
+    #[test]
     fn what_a_loaded_snapshot_holds_needs_no_other() {
         let mut making = making();
         making.applied(1_000);
