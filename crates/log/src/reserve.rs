@@ -7,7 +7,7 @@
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::join;
-use crate::{Error, election_file};
+use crate::{Error, election_file, must_reach_file};
 use bytes::{Buf, Bytes};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -183,7 +183,9 @@ fn is_full(error: &io::Error) -> bool {
 /// Whether a file is one without which nobody can vote.
 fn is_for_votes(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.strip_suffix(crate::file::TEMPORARY).unwrap_or(name) == election_file::NAME
+    let name = name.strip_suffix(crate::file::TEMPORARY).unwrap_or(name);
+    // What a replica must reach decides whether it may vote at all.
+    [election_file::NAME, must_reach_file::NAME].contains(&name)
 }
 
 impl<D: Disk> Disk for Reserved<D> {

@@ -7,9 +7,10 @@ mod common;
 
 use bytes::Bytes;
 use common::{PARTITION, formatted, options};
-use quorate_base::{Epoch, Offset, ReplicaId};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId};
 use quorate_log::{
-    BatchBuilder, ControlType, Election, Log, MemoryDisk, Store, control_batch, recover,
+    BatchBuilder, ControlType, Election, Log, MemoryDisk, SnapshotRecord, SnapshotWriter, Store,
+    control_batch, recover, repair, snapshot_name,
 };
 use std::fmt::Write;
 
@@ -77,6 +78,34 @@ fn directory() -> MemoryDisk {
     disk
 }
 
+/// A snapshot of the one record.
+fn snapshot(id: OffsetEpoch) -> Vec<u8> {
+    let disk = formatted();
+    let time = 1_795_994_907_366;
+    let mut writer = SnapshotWriter::create(disk.clone(), PARTITION, id, time, &[]).unwrap();
+    let record = SnapshotRecord {
+        offset: Some(Offset(1)),
+        timestamp_ms: time,
+        key: Some(b"color"),
+        value: Some(b"green"),
+        headers: 0,
+        encoded_headers: b"",
+    };
+    writer.record(&record).unwrap();
+    writer.freeze().unwrap();
+    disk.contents(&format!("{PARTITION}/{}", snapshot_name(id))).unwrap()
+}
+
+/// What is noted when the record is damaged: the log ended at 2, in epoch 4.
+fn must_reach(whole: &MemoryDisk) -> Vec<u8> {
+    let disk = whole.fork();
+    let mark = format!("{PARTITION}/quorate-synced");
+    disk.put(&mark, &disk.contents(&mark).unwrap());
+    disk.flip_bit(&format!("{PARTITION}/00000000000000000000.log"), 180, 0);
+    repair(&mut disk.clone(), &options(1 << 30, 1 << 20), |_| true).unwrap();
+    disk.contents(&format!("{PARTITION}/quorate-must-reach")).unwrap()
+}
+
 #[test]
 fn every_file_is_shown_as_it_is_written() {
     let disk = directory();
@@ -87,6 +116,11 @@ fn every_file_is_shown_as_it_is_written() {
     shown("leader-epoch-checkpoint", &dump(&file("leader-epoch-checkpoint")));
     shown("quorum-state", &String::from_utf8(file("quorum-state")).unwrap());
     shown("quorate-synced", &dump(&file("quorate-synced")));
+    shown("quorate-must-reach", &dump(&must_reach(&disk)));
+    let id = OffsetEpoch::new(Offset(2), Epoch(4));
+    let name = snapshot_name(id);
+    assert!(page().contains(&format!("`{name}`")), "docs/FORMATS.md lacks the name {name}");
+    shown("a snapshot", &dump(&snapshot(id)));
     shown("partition.metadata", &String::from_utf8(file("partition.metadata")).unwrap());
     let meta = disk.contents("meta.properties").unwrap();
     shown("meta.properties", &String::from_utf8(meta).unwrap());

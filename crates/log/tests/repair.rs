@@ -4,15 +4,15 @@
 //! What must come out is always the same: a log that opens without a word the second time, that
 //! holds nothing but what was written, and that has not forgotten what it lost.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 
 use common::{Node, PARTITION, formatted};
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
 use quorate_log::{
-    Batches, Damage, Disk, Error, MemoryDisk, Note, Options, Place, Recovery, SnapshotRecord,
-    SnapshotWriter, recover, repair, snapshot_name, verify,
+    Batches, Damage, Disk, Error, MemoryDisk, Note, Options, OsDisk, Place, Recovery,
+    SnapshotRecord, SnapshotWriter, recover, repair, snapshot_name, verify,
 };
 use std::collections::BTreeMap;
 
@@ -409,4 +409,34 @@ fn verify_knows_trimmed_logs_missing_snapshots_and_what_a_log_must_reach() {
     repair(&mut disk.clone(), &options(), |_| true).unwrap();
     let [told] = &verified(&disk)[..] else { panic!("{:?}", verified(&disk)) };
     assert!(told.contains("a log up to 12@3") && told.contains("its end at 0@0"), "{told}");
+}
+
+/// Frozen snapshots are read-only, which must not keep a damaged one from being set aside; and what
+/// cannot be read at all is an error of the disk, never taken for damage.
+#[test]
+fn on_a_real_disk_a_read_only_snapshot_is_set_aside_and_an_unreadable_one_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = std::env::temp_dir().join(format!("quorate-repair-{}", std::process::id()));
+    let sound = sound_of("trimmed");
+    std::fs::create_dir_all(root.join(PARTITION)).unwrap();
+    for name in sound.disk.list(PARTITION).unwrap() {
+        let bytes = sound.disk.contents(&path(&name)).unwrap();
+        std::fs::write(root.join(path(&name)), bytes).unwrap();
+    }
+    let mut disk = OsDisk::new(&root);
+    recover(&mut disk, &options()).unwrap();
+    let file = root.join(path(&snapshot_name(id(6, 2))));
+    std::fs::write(&file, b"rotten").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o400)).unwrap();
+    let recovery = repair(&mut disk, &options(), |_| true).unwrap();
+    assert_eq!((recovery.end, recovery.must_reach), (Offset(0), Some(id(12, 3))));
+    assert!(!file.exists());
+    let aside = std::fs::read(file.with_extension("checkpoint.damaged")).unwrap();
+    assert_eq!(aside, b"rotten");
+
+    std::fs::create_dir(&file).unwrap();
+    let error = repair(&mut disk, &options(), |_| true).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(error.to_string().contains(&snapshot_name(id(6, 2))), "{error}");
+    std::fs::remove_dir_all(root).unwrap();
 }
