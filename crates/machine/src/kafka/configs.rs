@@ -81,16 +81,18 @@ impl Configs {
         self.resources.remove(&ConfigResource { resource_type: TOPIC, name });
     }
 
-    pub(super) fn records(&self) -> impl Iterator<Item = (MetadataRecord, i16)> {
-        self.iter().map(|(resource, key, value)| {
-            let record = Config {
-                resource_type: resource.resource_type,
-                resource_name: resource.name.to_string(),
-                name: key.to_string(),
-                value: Some(value.to_string()),
-                ..Config::default()
-            };
-            (record.into(), 0)
+    pub(super) fn into_records(self) -> impl Iterator<Item = (MetadataRecord, i16)> {
+        self.resources.into_entries().flat_map(|(resource, values)| {
+            values.into_entries().map(move |(key, value)| {
+                let record = Config {
+                    resource_type: resource.resource_type,
+                    resource_name: resource.name.to_string(),
+                    name: key.to_string(),
+                    value: Some(value.to_string()),
+                    ..Config::default()
+                };
+                (record.into(), 0)
+            })
         })
     }
 }

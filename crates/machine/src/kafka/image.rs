@@ -149,10 +149,33 @@ impl MetadataImage {
     /// The records that make this state out of nothing, each with its version, in the order of
     /// Kafka's snapshots. Versions are those of `metadata.version`; where the state does not fit
     /// into them, which no log of Kafka's brings about, the oldest that takes it.
-    pub fn records(&self) -> impl Iterator<Item = (MetadataRecord, i16)> {
+    ///
+    /// [`MetadataImage::into_records`] of a clone, which costs nothing.
+    pub fn records(&self) -> impl Iterator<Item = (MetadataRecord, i16)> + Send + 'static {
+        self.clone().into_records()
+    }
+
+    /// As [`MetadataImage::records`]. Of topics and configs none is made before it is asked for.
+    pub fn into_records(self) -> impl Iterator<Item = (MetadataRecord, i16)> + Send + 'static {
+        let version = self.features.partition_version();
+        let (topics, configs) = (self.topics.clone(), self.configs.clone());
+        let before: Vec<_> = self.records_before_topics().collect();
+        let after = std::iter::once_with(move || self.records_after_configs().collect::<Vec<_>>());
+        before
+            .into_iter()
+            .chain(topics.into_records(version))
+            .chain(configs.into_records())
+            .chain(after.flatten())
+    }
+
+    fn records_before_topics(&self) -> impl Iterator<Item = (MetadataRecord, i16)> {
         let brokers = self.brokers.iter();
         let brokers = brokers.map(|(_, broker)| brokers::broker_record(broker, &self.features));
         let controllers = self.controllers.iter().map(|(_, one)| ((**one).clone().into(), 0));
+        self.features.records().chain(brokers).chain(controllers)
+    }
+
+    fn records_after_configs(&self) -> impl Iterator<Item = (MetadataRecord, i16)> {
         let producer_ids = self.next_producer_id.map(|next_producer_id| {
             let record = ProducerIds { broker_id: -1, next_producer_id, ..ProducerIds::default() };
             (record.into(), 0)
@@ -160,16 +183,6 @@ impl MetadataImage {
         let acls = self.acls.iter().map(|(_, acl)| ((**acl).clone().into(), 0));
         let scram = self.credentials.iter().map(|(_, one)| ((**one).clone().into(), 0));
         let tokens = self.tokens.iter().map(|(_, token)| ((**token).clone().into(), 0));
-        self.features
-            .records()
-            .chain(brokers)
-            .chain(controllers)
-            .chain(self.topics.records(self.features.partition_version()))
-            .chain(self.configs.records())
-            .chain(self.quotas.records())
-            .chain(producer_ids)
-            .chain(acls)
-            .chain(scram)
-            .chain(tokens)
+        self.quotas.records().chain(producer_ids).chain(acls).chain(scram).chain(tokens)
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! [`MetadataImage`] is the state, a value: cheap to clone, equal if what it holds is equal, made
 //! again by its own [`MetadataImage::records`]. [`Loader`] makes one out of a snapshot and the log
-//! behind it, metadata transactions honoured. [`Leaf`] shows one as a tree. Nothing here decides
-//! anything for a cluster: records are applied as they were written, and one that makes no sense is
-//! refused and told, never a panic.
+//! behind it, metadata transactions honoured, and [`Mirror`] is the machine of a node that follows
+//! a cluster. [`Leaf`] shows a state as a tree. Nothing here decides anything for a cluster:
+//! records are applied as they were written, and one that makes no sense is refused and told, never
+//! a panic.
 
 mod access;
 mod brokers;
@@ -12,6 +13,7 @@ mod configs;
 mod features;
 mod image;
 mod loader;
+mod mirror;
 mod partition;
 mod quotas;
 mod refused;
@@ -25,6 +27,7 @@ pub use configs::{ConfigResource, Configs, resource_type_name};
 pub use features::{Features, KRAFT_VERSION, METADATA_VERSION};
 pub use image::MetadataImage;
 pub use loader::{Fault, Loader};
+pub use mirror::{Counts, Mirror, Picture};
 pub use partition::Partition;
 pub use quotas::{QuotaEntity, Quotas};
 pub use refused::Refused;

@@ -75,6 +75,16 @@ impl<K, V, const LEAF: usize> SharedMap<K, V, LEAF> {
     }
 }
 
+impl<K: Clone, V: Clone, const LEAF: usize> SharedMap<K, V, LEAF> {
+    /// All entries, by key, of a map that is given away; copied one by one as they are asked for.
+    pub fn into_entries(self) -> impl Iterator<Item = (K, V)> {
+        (0..self.leaves.len()).flat_map(move |leaf_at| {
+            let entries = Arc::clone(&self.leaves[leaf_at].entries);
+            (0..entries.len()).map(move |at| entries[at].clone())
+        })
+    }
+}
+
 impl<K: Ord + Clone, V: Clone, const LEAF: usize> SharedMap<K, V, LEAF> {
     /// The value of a key.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
@@ -241,6 +251,7 @@ mod tests {
 
     fn check(map: &SharedMap<u32, u64>, model: &BTreeMap<u32, u64>) {
         assert!(map.iter().eq(model));
+        assert!(map.clone().into_entries().eq(model.iter().map(|(key, value)| (*key, *value))));
         assert_eq!(map.len(), model.len());
         for leaf in map.leaves.iter() {
             assert!((1..=LEAF).contains(&leaf.entries.len()));

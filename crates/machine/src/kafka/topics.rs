@@ -133,12 +133,12 @@ impl Topics {
     }
 
     /// Each topic, then its partitions.
-    pub(super) fn records(&self, version: i16) -> impl Iterator<Item = (MetadataRecord, i16)> {
-        self.iter().flat_map(move |(topic_id, topic)| {
+    pub(super) fn into_records(self, version: i16) -> impl Iterator<Item = (MetadataRecord, i16)> {
+        self.by_id.into_entries().flat_map(move |(topic_id, topic)| {
             let name = topic.name.to_string();
             let created = record::Topic { name, topic_id, ..record::Topic::default() };
-            let partitions = topic.partitions.iter().map(move |(number, partition)| {
-                let (record, version) = partition.record(topic_id, *number, version);
+            let partitions = topic.partitions.into_entries().map(move |(number, partition)| {
+                let (record, version) = partition.record(topic_id, number, version);
                 (record.into(), version)
             });
             std::iter::once((created.into(), 0)).chain(partitions)
