@@ -34,7 +34,7 @@ pub fn voters_in_the_log(stage: &Stage, directory: &Path) -> Result<(), Failure>
     votes(Company::format(stage, directory, true)?)
 }
 
-/// Kafka's leader is killed, the other one killed, ours stopped and started: the cluster goes on.
+/// Kafka's controllers are killed in turn, ours is stopped and started: the cluster goes on.
 fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.start_kafka(1)?;
     quorum.start_kafka(2)?;
@@ -67,9 +67,18 @@ fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.produce_and_consume("after", 20)?;
     quorum.produce_and_consume("before", 20)?;
 
+    // The one that comes back lacks what was committed since, so only ours can be elected: it leads
+    // until the other has caught up, and hands over.
+    quorum.kill_kafka(second);
+    quorum.start_kafka(first)?;
+    quorum.follow(Some(first))?;
+    quorum.create_topic("restored")?;
+    quorum.produce_and_consume("after", 20)?;
+
     drop(broker);
     let end = quorum.stop_ours()?;
-    quorum.kill_kafka(second);
+    quorum.kill_kafka(first);
+    quorum.ours_led()?;
     quorum.same_logs(end)?;
     quorum.raft_said_no_error()
 }
@@ -329,6 +338,19 @@ impl Company<'_> {
             self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)?;
         let found = read.lines().filter(|line| line.starts_with("message ")).count();
         ensure(found == count, || std::format!("{count} written to {topic}, {found} read:\n{read}"))
+    }
+
+    /// Kafka's dump tool finds an epoch of ours in the log.
+    fn ours_led(&self) -> Result<(), Failure> {
+        let log = self.partition(OURS).join("00000000000000000000.log").display().to_string();
+        let tool = "org.apache.kafka.tools.DumpLogSegments";
+        let dump = self.stage.kafka.run(tool, &["--files", &log, "--cluster-metadata-decoder"])?;
+        let leaders = dump.lines().filter(|line| line.contains("LeaderChange"));
+        let leaders: Vec<&str> = leaders.collect();
+        let ours = std::format!("\"leaderId\":{OURS},");
+        ensure(leaders.iter().any(|line| line.contains(&ours)), || {
+            std::format!("ours never led: {leaders:?}")
+        })
     }
 
     /// All three logs hold the same bytes, as far as the shortest goes, and that is far.
