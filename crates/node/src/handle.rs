@@ -38,7 +38,7 @@ pub enum Error {
         /// What is possible.
         max: usize,
     },
-    /// The leader's disk is full; the write had no effect.
+    /// The leader's disk is full, or those of too many voters; the write had no effect.
     OutOfRoom,
     /// The disk of the node that was asked is full, so that it cannot come to hold what the read
     /// must see.
@@ -61,7 +61,7 @@ impl fmt::Display for Error {
                 write!(f, "the request has {bytes} bytes, at most {max} are possible, nothing was done")
             }
             Error::OutOfRoom => f.write_str(
-                "the disk of the leader is full, so writes are refused and this one was not done; reads go on; make room on that disk (`quorate quorum status` shows which node it is), then try again",
+                "the disk of the leader, or those of too many voters, are full, so writes are refused and this one was not done; reads go on; make room (`quorate quorum status` shows on which nodes), then try again",
             ),
             Error::LeftBehind => f.write_str(
                 "the disk of this node is full, so it cannot store the records that this read must see; ask another node, or make room on this one's disk and try again",

@@ -193,7 +193,7 @@ impl<M: Machine> Replica<M> {
     /// Judges the waiting writes and appends what they add as one batch.
     pub(crate) fn close_batch(&mut self) {
         let Some(epoch) = self.leading.serving else { return };
-        if self.room.is_full() {
+        if self.refuses_writes() {
             return self.refuse_writes();
         }
         let base = self.log.end();

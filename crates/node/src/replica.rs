@@ -378,7 +378,7 @@ impl<M: Machine> Replica<M> {
             false => self.swept + SWEEP,
         };
         let machine = match self.leading.serving {
-            Some(_) if !self.room.is_full() => self.machine.deadline(),
+            Some(_) if !self.room.refuses() => self.machine.deadline(),
             Some(_) | None => Time::NEVER,
         };
         let soon =
@@ -433,6 +433,7 @@ impl<M: Machine> Replica<M> {
         self.forward();
         self.settle();
         self.hand_over_when_the_disk_lags();
+        self.hand_over_when_the_disk_is_full();
         self.serve_fetches();
         self.begin_anew_when_due();
         if now >= self.swept + SWEEP {

@@ -55,6 +55,9 @@ pub struct Status {
     /// What it means that the disk is full; `None` if it has room.
     #[serde(default)]
     pub disk_full: Option<String>,
+    /// On a leader that has room: why all writes are refused for want of room elsewhere.
+    #[serde(default)]
+    pub too_many_full: Option<String>,
     /// The voters of the latest set.
     pub voters: Vec<VoterStatus>,
     /// On the leader: every replica that fetches.
@@ -190,6 +193,7 @@ impl<M: Machine> Replica<M> {
                 total_bytes,
             }),
             disk_full: self.full_disk_in_words().map(str::to_owned),
+            too_many_full: self.too_many_full_in_words(),
             voters: view
                 .voters
                 .iter()

@@ -283,7 +283,7 @@ fn a_full_leader_refuses_writes_at_once_serves_reads_and_takes_writes_again_by_i
     let mut world = World::new(3);
     let (leader, follower) = (world.leader().unwrap(), world.other());
     world.put(leader, "before").unwrap();
-    world.fill(leader, true);
+    (1..=3).for_each(|id| world.fill(id, true));
     world.put(leader, "found").expect("what was promised is stored");
     for id in [leader, follower, leader] {
         let (refused, took) = world.write(id, put("refused"));
@@ -294,13 +294,45 @@ fn a_full_leader_refuses_writes_at_once_serves_reads_and_takes_writes_again_by_i
     }
     let status = world.nodes[&leader].replica.status();
     assert!(status.ready && status.disk_full.unwrap().contains("writes are refused"));
-    assert_eq!(world.nodes[&follower].replica.status().disk_full, None);
-    assert_eq!(world.leader(), Some(leader), "it leads on");
-    world.fill(leader, false);
+    world.run(Span::ms(3_000));
+    assert_eq!(world.leader(), Some(leader), "nobody has room, so it leads on");
+    (1..=3).for_each(|id| world.fill(id, false));
     world.run(Span::ms(1_100));
     world.put(follower, "after").unwrap();
     assert_eq!(world.get(leader, "after"), Ok(true));
     assert_eq!(world.nodes[&leader].replica.status().disk_full, None);
+}
+
+#[test]
+fn a_full_leader_makes_way_where_a_majority_has_room() {
+    let mut world = World::new(3);
+    let (old, follower) = (world.leader().unwrap(), world.other());
+    world.fill(old, true);
+    world.put(old, "found").unwrap();
+    world.until("another leads", |world| world.leader().is_some_and(|leader| leader != old));
+    world.put(follower, "after").unwrap();
+    world.put(old, "through the full one").unwrap();
+    assert!(world.nodes[&old].replica.status().disk_full.is_some());
+}
+
+#[test]
+fn a_leader_with_room_refuses_writes_that_too_few_can_store() {
+    let mut world = World::new(3);
+    let leader = world.leader().unwrap();
+    let others: Vec<u32> = (1..=3).filter(|id| *id != leader).collect();
+    others.iter().for_each(|id| world.fill(*id, true));
+    world.put(leader, "found").unwrap();
+    world.until("it knows", |world| world.nodes[&leader].replica.status().too_many_full.is_some());
+    let status = world.nodes[&leader].replica.status();
+    assert!(status.ready && status.disk_full.is_none());
+    assert!(status.too_many_full.unwrap().contains(&format!("{others:?}")));
+    let end = world.end(leader);
+    assert_eq!(world.put(leader, "refused"), Err(Error::OutOfRoom));
+    assert_eq!(world.end(leader), end, "nothing is proposed");
+    assert_eq!(world.get(leader, "found"), Ok(true));
+    world.fill(others[0], false);
+    world.run(Span::ms(2_000));
+    world.put(leader, "after").expect("one of the two is enough");
 }
 
 #[test]
@@ -379,7 +411,7 @@ fn full_voters_elect_a_leader_and_serve_reads() {
 fn writes_behind_a_session_that_is_not_opened_are_refused_with_it() {
     let mut world = World::new(3);
     let (leader, follower) = (world.leader().unwrap(), world.other());
-    world.fill(leader, true);
+    (1..=3).for_each(|id| world.fill(id, true));
     world.put(leader, "found").unwrap();
     let begun = world.now;
     // The first of them makes the node ask for a session of its own.

@@ -100,6 +100,7 @@ impl Quorum {
             max_wait: self.config.fetch_max_wait,
             max_bytes: self.config.fetch_max_bytes,
             round: Some(round),
+            no_room: false,
         });
         // Without an id it can never count, so its fetch acknowledges nothing.
         let acknowledged = match self.key {

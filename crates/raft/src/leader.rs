@@ -33,6 +33,8 @@ pub struct Progress {
     pub fetched_at: Option<Time>,
     /// When it last had all that the leader had.
     pub caught_up_at: Option<Time>,
+    /// Whether its disk was full at its last fetch; `None` from a peer that does not tell.
+    pub no_room: Option<bool>,
     /// The leader's end at its last fetch.
     pub(crate) leader_end: Offset,
     /// The newest read round that it proved.
@@ -55,6 +57,7 @@ impl Progress {
             fetched_at: None,
             caught_up_at: None,
             leader_end: Offset::ZERO,
+            no_room: None,
             echo: 0,
             tagged: false,
             marked: false,
@@ -309,6 +312,7 @@ impl Quorum {
         progress.fetched_at = Some(now);
         progress.begin_due = false;
         progress.tagged = fetch.round.is_some();
+        progress.no_room = fetch.round.map(|_| fetch.no_room);
         if !counts {
             return;
         }

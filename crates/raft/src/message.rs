@@ -130,6 +130,9 @@ pub struct Fetch {
     /// The last read round this replica received from this leader in this epoch; `None` from a peer
     /// that does not know our tag, `Some(0)` from one that does and has received none (rule P47).
     pub round: Option<u64>,
+    /// Whether the sender's disk is full, so that it stores no more records. Told by whoever sends
+    /// this; a leader decides nothing on it, but names its successors accordingly.
+    pub no_room: bool,
 }
 
 /// The high watermark in a fetch request.

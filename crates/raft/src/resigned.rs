@@ -4,6 +4,7 @@
 //! heard it, and never leads that epoch again, not even after a restart [P24].
 
 use crate::effect::{Effect, Loss};
+use crate::leader::Progress;
 use crate::message::{EndQuorumEpoch, LeaderView, Request};
 use crate::peers::{Node, Question};
 use crate::quorum::{Quorum, Stopping};
@@ -16,9 +17,11 @@ impl Quorum {
     pub(crate) fn resign(&mut self, out: &mut Vec<Effect>) {
         let election_at = self.random_election_at();
         let Role::Leader(leader) = &self.role else { return };
-        let mut ends: Vec<_> = leader.voters.iter().map(|v| (Reverse(v.end), v.key)).collect();
+        // Of equal logs one on a disk with room leads better.
+        let rank = |v: &Progress| (Reverse(v.end), v.no_room == Some(true), v.key);
+        let mut ends: Vec<_> = leader.voters.iter().map(rank).collect();
         ends.sort_unstable();
-        let successors: Vec<ReplicaKey> = ends.into_iter().map(|(_, key)| key).collect();
+        let successors: Vec<ReplicaKey> = ends.into_iter().map(|(_, _, key)| key).collect();
         let unacked = successors.iter().map(|key| key.id).collect();
         let role = Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors });
         self.enter(self.standing.clone(), role, out);

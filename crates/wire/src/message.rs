@@ -39,7 +39,7 @@ pub use end_quorum_epoch::{
 pub use fetch::{
     AbortedTransaction, DivergingEpoch, FetchNodeEndpoint, FetchRequest, FetchRequestPartition,
     FetchResponse, FetchResponsePartition, FetchTopic, FetcherMarks, LeaderIdAndEpoch, LeaderMarks,
-    ReplicaState, SnapshotId, UNDERSTANDS_MARKS,
+    NO_ROOM, ReplicaState, SnapshotId, UNDERSTANDS_MARKS,
 };
 pub use fetch_snapshot::{
     FetchSnapshotCurrentLeader, FetchSnapshotRequest, FetchSnapshotRequestPartition,

@@ -128,7 +128,10 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    pub(super) fn send(&mut self, call: Call, to: Destination, body: quorate_raft::Request) {
+    pub(super) fn send(&mut self, call: Call, to: Destination, mut body: quorate_raft::Request) {
+        if let quorate_raft::Request::Fetch(fetch) = &mut body {
+            fetch.no_room = self.room.is_full();
+        }
         let class = match body {
             quorate_raft::Request::Fetch(_) | quorate_raft::Request::FetchSnapshot(_) => {
                 Class::Fetch

@@ -1,7 +1,9 @@
 //! What a node does while its disk is full (docs/decisions/0008): it takes on nothing new that has
 //! to be stored, and goes on with all else, from the room that was put aside for that.
 //!
-//! A leader refuses the writes that wait, and proposes nothing of its own. A replica that copies
+//! A leader refuses the writes that wait, and proposes nothing of its own; so does one that knows,
+//! from their fetches, that too many voters are full for anything to be committed. It hands over
+//! where a majority has room. A replica that copies
 //! takes an answer as one without records; it holds it back for a while first, or a leader with
 //! news and a replica without room would ask and answer as fast as they can. Nothing is
 //! acknowledged that is not stored, and nothing here looks at a disk: the driver says when it is
@@ -12,13 +14,17 @@ use crate::handle::Error;
 use crate::out::Out;
 use quorate_base::{Offset, Span, Time};
 use quorate_machine::Machine;
-use quorate_raft::{Call, FetchAnswer, Fetched, Input, Response};
-use tracing::{error, info};
+use quorate_raft::{Call, FetchAnswer, Fetched, Input, Progress, Response};
+use tracing::{error, info, warn};
 
 /// Whether the disk takes records, and what that holds up.
 #[derive(Default)]
 pub(crate) struct Room {
     full: bool,
+    /// When that began.
+    since: Time,
+    /// Whether this node leads and refused writes in its last turn.
+    refuses: bool,
     held_back: Option<HeldBack>,
     /// The newest high watermark that a leader told while the disk was full.
     told: Offset,
@@ -35,6 +41,11 @@ impl Room {
     /// Whether nothing new may be taken on.
     pub fn is_full(&self) -> bool {
         self.full
+    }
+
+    /// Whether a leader refuses writes, for want of room here or elsewhere.
+    pub fn refuses(&self) -> bool {
+        self.full || self.refuses
     }
 
     /// When an answer that is held back has to be given to the core.
@@ -57,7 +68,7 @@ impl<M: Machine> Replica<M> {
         if std::mem::replace(&mut self.room.full, full) == full {
             return;
         }
-        self.room.told = Offset::ZERO;
+        (self.room.told, self.room.since) = (Offset::ZERO, now);
         if full {
             error!(
                 "the disk of this node is full: it stores no new records, and while it leads all writes are \
@@ -69,9 +80,55 @@ impl<M: Machine> Replica<M> {
         info!("the disk of this node has room again: writes and records are taken as before");
         self.room.let_go(now);
         self.making.try_again(now);
-        if self.leading.serving.is_some() {
+    }
+
+    /// Whether this leader can take no writes, because there is no room to commit them.
+    pub(crate) fn refuses_writes(&mut self) -> bool {
+        let refuses = self.room.full || self.too_many_are_full();
+        if std::mem::replace(&mut self.room.refuses, refuses) == refuses {
+            return refuses;
+        }
+        if !refuses {
             // Nobody could renew a session or do anything else that keeps one.
-            self.machine.grant(now);
+            self.machine.grant(self.now);
+        } else if !self.room.full {
+            let voters = self.full_voters();
+            warn!(
+                ?voters,
+                "the disks of so many voters are full that all writes are refused; reads go on"
+            );
+        }
+        refuses
+    }
+
+    /// Voters, without this one, whose disks were full when they last fetched.
+    fn full_voters(&self) -> Vec<u32> {
+        let voters = self.quorum.view().followers.iter();
+        voters.filter(|voter| voter.no_room == Some(true)).map(|voter| voter.key.id.0).collect()
+    }
+
+    fn too_many_are_full(&self) -> bool {
+        let voters = self.quorum.view().voters.len();
+        voters - self.full_voters().len() <= voters / 2
+    }
+
+    /// A leader without room makes way for one with room, once those who have it hold all that it
+    /// has itself. At most once a minute: it may be elected again for reasons of its own.
+    pub(crate) fn hand_over_when_the_disk_is_full(&mut self) {
+        let Some(epoch) = self.leading.serving.filter(|_| self.room.full) else { return };
+        let (view, end) = (self.quorum.view(), self.log.end());
+        let level = |voter: &&Progress| {
+            // It has stored what this node's disk had no room for.
+            let since = voter.fetched_at.is_some_and(|at| at > self.room.since);
+            voter.no_room == Some(false) && voter.end == Some(end) && since
+        };
+        let level = view.followers.iter().filter(level).count();
+        let decided = self.clients.pending.is_empty() && self.applied.commit == end;
+        if decided && level > view.voters.len() / 2 && self.once.say(self.now, "full disk") {
+            warn!(
+                "this leader's disk is full and a majority has room: it makes way for another leader"
+            );
+            self.step(Input::Resign { epoch });
         }
     }
 
@@ -146,6 +203,18 @@ impl<M: Machine> Replica<M> {
     /// needed any more for what was promised before the disk was full.
     pub(super) fn may_use_the_reserve(&self) -> bool {
         self.room.full && self.quorum.view().durable == self.log.end()
+    }
+
+    /// Why writes are refused although this leader has room.
+    pub(crate) fn too_many_full_in_words(&self) -> Option<String> {
+        let refuses = self.leading.serving.is_some() && self.room.refuses && !self.room.full;
+        refuses.then(|| {
+            format!(
+                "the disks of voters {:?} are full, so that no majority has room: all writes are refused; make room \
+                 on them, and writes are taken again by themselves",
+                self.full_voters()
+            )
+        })
     }
 
     /// What the full disk means for those who ask this node; `None` if it has room.

@@ -198,6 +198,7 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
     let Ok(max_wait_ms) = u64::try_from(request.max_wait_ms) else {
         return Err(partition_error(ErrorCode::InvalidRequest));
     };
+    let marks = asked.marks.filter(|_| names.knows_marks());
     Ok(raft::Fetch {
         epoch: epoch(asked.current_leader_epoch)?,
         replica: request
@@ -211,10 +212,8 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
         },
         max_wait: Span::ms(max_wait_ms),
         max_bytes: u32::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
-        round: asked
-            .marks
-            .filter(|_| names.knows_marks())
-            .map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
+        no_room: marks.as_ref().is_some_and(|marks| marks.understands & wire::NO_ROOM != 0),
+        round: marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
     })
 }
 

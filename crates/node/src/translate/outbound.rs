@@ -159,7 +159,8 @@ impl Names {
                 FetchHighWatermark::Known(known) => known.map_or(-1, |offset| offset.0 as i64),
             },
             marks: round.map(|round| wire::FetcherMarks {
-                understands: wire::UNDERSTANDS_MARKS,
+                understands: wire::UNDERSTANDS_MARKS
+                    | if fetch.no_room { wire::NO_ROOM } else { 0 },
                 read_round: round as i64,
                 ..wire::FetcherMarks::default()
             }),

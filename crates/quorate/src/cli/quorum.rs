@@ -239,7 +239,11 @@ fn readiness(status: &Status) -> String {
         (false, Some(why)) => format!("no: {why}"),
         (false, None) => "no".to_owned(),
     };
-    let full = status.disk_full.is_some().then(|| "its disk is full".to_owned());
+    let full = match (&status.disk_full, &status.too_many_full) {
+        (Some(_), _) => Some("its disk is full".to_owned()),
+        (None, Some(_)) => Some("too many others' disks are full".to_owned()),
+        (None, None) => None,
+    };
     let damaged = status.must_reach.map(|reach| {
         format!(
             "its log was damaged, and it has no vote until it is back at offset {}",

@@ -21,7 +21,7 @@ pub(super) fn live() -> Reply {
 /// 200 or 503, with the reason in words.
 pub(super) async fn ready(handle: &Handle<Store>) -> Reply {
     match ask(handle).await {
-        Ok(status) if status.ready => match status.disk_full {
+        Ok(status) if status.ready => match status.disk_full.or(status.too_many_full) {
             None => text(StatusCode::OK, "ready"),
             Some(why) => text(StatusCode::OK, &format!("ready, but {why}")),
         },

@@ -84,6 +84,7 @@ impl Nonsense {
                     max_wait: Span(self.number(300_000, u64::MAX)),
                     max_bytes: 100,
                     round: self.maybe(round),
+                    no_room: false,
                 })
             }
         }

@@ -60,6 +60,7 @@ pub fn request(
             max_wait: Span::ms(words.number("wait").unwrap_or(500)),
             max_bytes: 1_000_000,
             round: words.number("round"),
+            no_room: false,
         }),
         "fetchsnapshot" => Request::FetchSnapshot(FetchSnapshot {
             epoch,

@@ -273,6 +273,7 @@ impl Walk {
                 max_wait: Span::ms(self.rng.below(2) * 500),
                 max_bytes: 1_000,
                 round: self.rng.one_in(2).then(|| self.rng.below(4)),
+                no_room: false,
             }),
             2 => Request::BeginQuorumEpoch(BeginQuorumEpoch {
                 epoch,

@@ -1,10 +1,8 @@
 //! Fetch: copies records, and by its offset acknowledges those copied before (KIP-227, KIP-595).
 //! Topics have names up to version 12, ids from version 13 (KIP-516).
-//!
-//! Quorate adds one tagged field, number 10595, to the partition of the request and of the
-//! response: the numbers that keep reads of a compacted log consistent, and the round that proves
-//! leadership for reads. Peers that do not know it skip it; a leader sends it only to fetchers that
-//! sent theirs.
+//! Quorate adds one tagged field, number 10595, to the partition of request and response: numbers
+//! that keep reads of a compacted log consistent, the round that proves leadership for reads. Who
+//! does not know it skips it; a leader sends it only to fetchers that sent theirs.
 
 use super::messages;
 use crate::coder::{Coder, Tags, Walk};
@@ -17,7 +15,8 @@ const MARKS_TAG: u32 = 10595;
 
 /// A bit of [`FetcherMarks::understands`]: the fetcher reads [`LeaderMarks`].
 pub const UNDERSTANDS_MARKS: i8 = 1;
-
+/// Another: the fetcher's disk is full, and it stores no more records.
+pub const NO_ROOM: i8 = 2;
 /// Asks for records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchRequest {
@@ -230,7 +229,7 @@ impl Walk for FetchRequestPartition {
 /// Ours: what a fetcher tells the leader beyond Kafka's fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetcherMarks {
-    /// Bits: what the fetcher reads in answers; see [`UNDERSTANDS_MARKS`].
+    /// Bits: what the fetcher reads in answers, [`UNDERSTANDS_MARKS`], and [`NO_ROOM`].
     pub understands: i8,
     /// The offset that the fetcher must have applied before its state is consistent, as it has it
     /// durably; -1 none.
