@@ -49,7 +49,7 @@ pub(crate) fn faults(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
 }
 
 /// How many kinds of faults there are.
-const KINDS: u32 = 22;
+const KINDS: u32 = 21;
 /// The one that cuts the network both ways.
 const CUT: u32 = 5;
 
@@ -72,15 +72,15 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         }
         7 => Step::Reset { a: node, b: other(node, nodes, rng) },
         8 => Step::Resign { node },
-        9 | 21 => {
-            let lasts = lasts.max(Span::ms(300));
+        9 => {
             let room = [0, 100, 1_000, 5_000][rng.below(4) as usize];
-            // Disks that are filled alike are full together: all of them, or all but one.
-            let (one, but) = (!rng.one_in(2), rng.one_in(2));
-            let full = |other: &u32| if one { *other == node } else { !but || *other != node };
-            let nodes = (1..=nodes as u32).filter(full);
-            steps.extend(nodes.map(|node| (at, Step::Fill { node, room, lasts })));
-            return;
+            // Disks that are filled alike are full together.
+            if rng.one_in(4) {
+                let all = (1..=nodes as u32).map(|node| (at, Step::Fill { node, room, lasts }));
+                steps.extend(all);
+                return;
+            }
+            Step::Fill { node, room, lasts }
         }
         10 => {
             let what = Broken::NAMES[rng.below(4) as usize].0;

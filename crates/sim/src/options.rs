@@ -186,7 +186,7 @@ impl Options {
             retention_bytes: pick(&[0, 1_000, 20_000, 100 << 20]),
             session_ms: pick(&[1_500, 60_000, 60_000]),
             value_bytes: pick(&[4, 16, 200]),
-            reserve_bytes: pick(&[0, 20_000, AMPLE_RESERVE, AMPLE_RESERVE, AMPLE_RESERVE]),
+            reserve_bytes: pick(&[0, 20_000, AMPLE_RESERVE, AMPLE_RESERVE]),
             older: 0,
             never_lead: 0,
             drift: pick(&[0, 20, 200, 400]),
