@@ -41,10 +41,14 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
     let want = u64::from(plan.max_bytes).max(first.bytes).min(plan.size.saturating_sub(position));
     let bytes = file.read(position, want as usize)?;
 
-    let mut taken = 0;
+    let (mut taken, mut end) = (0, first.base);
     while taken < bytes.len() {
         match Header::check(&bytes[taken..]) {
-            Ok(header) if header.last < plan.end => taken += header.bytes as usize,
+            // A checksum leaves the base offset out.
+            Ok(header) if header.last < plan.end && header.base == end => {
+                taken += header.bytes as usize;
+                end = header.end();
+            }
             Ok(_) => break,
             Err(fault) if taken == 0 => return Err(file.damaged(position, fault.to_string())),
             Err(_) => break,
@@ -75,7 +79,7 @@ impl<D: Disk> Segment<'_, D> {
 
     /// Position and header of the batch that holds `from`.
     fn find(&mut self) -> Result<(u64, Header), Error> {
-        let mut position = self.plan.position;
+        let (mut position, mut follows) = (self.plan.position, None);
         let window = self.read(position, self.plan.index_interval_bytes as usize + HEADER_BYTES)?;
         loop {
             let at = (position - self.plan.position) as usize;
@@ -84,13 +88,15 @@ impl<D: Disk> Segment<'_, D> {
             };
             let header =
                 Header::read(first).map_err(|fault| self.damaged(position, fault.to_string()))?;
-            if header.base > self.plan.from {
+            let gap = follows.is_some_and(|end| header.base != end);
+            if header.base > self.plan.from || gap {
                 return Err(self.damaged(position, format!("offset {}", header.base)));
             }
             if header.last >= self.plan.from {
                 return Ok((position, header));
             }
             position += header.bytes;
+            follows = Some(header.end());
         }
     }
 

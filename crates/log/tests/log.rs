@@ -447,3 +447,44 @@ fn an_unreadable_election_state_is_refused_and_a_missing_one_is_none() {
     let error = refused(&mut disk);
     assert!(error.contains("quorum-state is damaged at byte 0: expected a value"), "{error}");
 }
+
+/// Its checksum leaves a batch's base offset out, and all the same no read shows a batch at another
+/// offset than its own.
+#[test]
+fn a_batch_whose_offset_rotted_is_never_read_as_another() {
+    let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
+    for _ in 0..20 {
+        node.append(1, 1, 10);
+    }
+    node.run();
+    let segment = format!("{PARTITION}/{:020}.log", 0);
+    let whole = node.disk.contents(&segment).unwrap();
+    let mut positions = Vec::new();
+    let mut at = 0;
+    for batch in Batches::new(whole.into()) {
+        positions.push(at);
+        at += batch.unwrap().bytes.len();
+    }
+    for (number, at) in positions.into_iter().enumerate() {
+        for bit in 0..64 {
+            node.disk.flip_bit(&segment, at + bit / 8, (bit % 8) as u32);
+            for max_bytes in [1, 150, 1 << 20] {
+                let mut from = Offset(0);
+                let refused = loop {
+                    let Read::Cold(plan) = node.log.read(from, Offset(20), max_bytes) else {
+                        break false;
+                    };
+                    let Ok(bytes) = read_cold(&mut node.disk, &plan) else { break true };
+                    for batch in Batches::new(bytes) {
+                        let batch = batch.unwrap();
+                        assert_eq!(batch.base(), from, "batch {number}, bit {bit}");
+                        from = batch.end();
+                    }
+                };
+                assert!(refused, "batch {number}, bit {bit}");
+                assert_eq!(from, Offset(number as u64), "batch {number}, bit {bit}");
+            }
+            node.disk.flip_bit(&segment, at + bit / 8, (bit % 8) as u32);
+        }
+    }
+}
