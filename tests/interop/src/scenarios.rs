@@ -33,6 +33,10 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: Kafka(quorum_tool::lag) },
     Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: Kafka(nodes::takes_a_place) },
     Scenario { name: "a_node_of_kafkas_leads_ours", run: Kafka(nodes::leads) },
+    Scenario {
+        name: "leadership_moves_between_kafkas_nodes_and_ours",
+        run: Kafka(nodes::leads_two),
+    },
     Scenario { name: "snapshots_are_downloaded_both_ways", run: Kafka(downloads::both_ways) },
     Scenario {
         name: "our_observer_downloads_from_a_controller_of_kafkas",

@@ -26,7 +26,7 @@ pub fn both_ways(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     quorum.write_until_trimmed(leader)?;
     let start = quorum.status(leader)?.log_start;
 
-    let kafka = quorum.start_kafka(stage)?;
+    let kafka = quorum.start_kafka(stage, TAKEN)?;
     quorum.write_until_level(leader)?;
     let partition = quorum.partition(TAKEN)?;
     let downloaded = snapshots(&partition)?;

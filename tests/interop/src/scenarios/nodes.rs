@@ -10,6 +10,7 @@ use crate::values::{self, Values};
 use quorate::status::{ReplicaStatus, Status};
 use quorate::{Config, Embedded, Request, Span, Uuid, format};
 use quorate_processes::{Cluster, poll};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tokio::runtime::Runtime;
@@ -39,7 +40,7 @@ pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     quorum.write(leader, VALUES)?;
 
     // Kafka's opens it, fetches what it lacks, and keeps up.
-    let kafka = quorum.start_kafka(stage)?;
+    let kafka = quorum.start_kafka(stage, TAKEN)?;
     quorum.write_until_level(leader)?;
 
     // Now nothing is committed without it.
@@ -62,10 +63,47 @@ pub fn takes_a_place(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     quorum.kafka_said_no_error()
 }
 
+/// Two of Kafka's and one of ours: leadership goes from Kafka's to ours and back, and with it the
+/// load, and all three logs stay one.
+pub fn leads_two(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    const OURS: u32 = 1;
+    let mut quorum = Quorum::format(stage, directory, &[])?;
+    let (second, third) = (quorum.start_kafka(stage, 2)?, quorum.start_kafka(stage, 3)?);
+    quorum.start(OURS)?;
+    // Ours is the first to be there, so it is elected, and hands over.
+    let elected = quorum.leader()?;
+    ensure(elected == OURS, || format!("node {elected} is elected"))?;
+    quorum.hand_over(OURS)?;
+
+    // Without the one that does not lead, ours is in the majority of all that Kafka's writes; then
+    // it has more than the one that comes back, and is elected.
+    let (leader, kept, leads, lags) = match quorum.status(OURS)?.leader {
+        Some(2) => (2, 3, second, third),
+        Some(_) | None => (3, 2, third, second),
+    };
+    drop(lags);
+    let end = quorum.status(OURS)?.log_end;
+    quorum.follow_one_of(OURS, &[leader], end + u64::from(5 * VALUES))?;
+    drop(leads);
+    let kept_runs = quorum.start_kafka(stage, kept)?;
+    let elected = quorum.leader()?;
+    ensure(elected == OURS, || format!("node {elected} leads without what is committed"))?;
+    quorum.write(OURS, VALUES)?;
+
+    // And back: ours stops once both have all that it wrote.
+    let leader_runs = quorum.start_kafka(stage, leader)?;
+    quorum.hand_over(OURS)?;
+
+    drop((kept_runs, leader_runs));
+    quorum.stop(OURS)?;
+    quorum.same_logs()?;
+    quorum.kafka_said_no_error()
+}
+
 pub fn leads(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let mut quorum = Quorum::format(stage, directory, &[])?;
     let (leader, kept) = quorum.start_two()?;
-    let kafka = quorum.start_kafka(stage)?;
+    let kafka = quorum.start_kafka(stage, TAKEN)?;
     quorum.write_until_level(leader)?;
 
     // Only Kafka's has all that is committed, so it alone can be elected by the one left.
@@ -89,9 +127,11 @@ pub struct Quorum {
     directory: PathBuf,
     runtime: Runtime,
     nodes: [Option<Embedded<Values>>; 3],
-    /// `directory.id` of the node whose place is taken.
-    directory_id: String,
+    /// `directory.id` of each.
+    directory_ids: [String; 3],
     written: u32,
+    /// How often a node of Kafka's was started, for the names of their logs.
+    starts: Cell<u32>,
 }
 
 impl Quorum {
@@ -104,12 +144,13 @@ impl Quorum {
             directory: directory.to_owned(),
             runtime,
             nodes: [None, None, None],
-            directory_id: String::new(),
+            directory_ids: Default::default(),
             written: 0,
+            starts: Cell::new(0),
         };
         for id in 1..=3 {
-            let id = quorum.forget(id)?;
-            quorum.directory_id = id.map(|id| id.to_string()).unwrap_or_default();
+            let directory = quorum.forget(id)?.map(|directory| directory.to_string());
+            quorum.directory_ids[id as usize - 1] = directory.unwrap_or_default();
         }
         Ok(quorum)
     }
@@ -129,23 +170,37 @@ impl Quorum {
     }
 
     /// The property file of Kafka's node, on the directory and the port of ours.
-    fn kafkas_file(&self) -> Result<String, Failure> {
-        let ours = std::fs::read_to_string(self.file(TAKEN))?;
-        let file = self.directory.join("kafka.properties");
+    fn kafkas_file(&self, id: u32) -> Result<String, Failure> {
+        let ours = std::fs::read_to_string(self.file(id))?;
+        let file = self.directory.join(format!("kafka-{id}.properties"));
         std::fs::write(&file, ours + "controller.listener.names=CONTROLLER\n")?;
         Ok(file.display().to_string())
     }
 
-    pub fn start_kafka(&self, stage: &Stage) -> Result<Running, Failure> {
-        let (file, id) = (self.kafkas_file()?, self.directory_id.as_str());
-        let arguments = ["--config", &file, "--replica-directory-id", id, "--throughput", "500"];
-        stage.kafka.start(SERVER, &arguments, &self.directory.join("kafka.log"))
+    pub fn start_kafka(&self, stage: &Stage, id: u32) -> Result<Running, Failure> {
+        let (file, directory) = (self.kafkas_file(id)?, &self.directory_ids[id as usize - 1]);
+        let arguments =
+            ["--config", &file, "--replica-directory-id", directory, "--throughput", "500"];
+        let starts = self.starts.get() + 1;
+        self.starts.set(starts);
+        let log = self.directory.join(format!("kafka-{id}-{starts}.log"));
+        stage.kafka.start(SERVER, &arguments, &log)
     }
 
     /// It prints errors, and nothing of less weight.
     pub fn kafka_said_no_error(&self) -> Result<(), Failure> {
-        let printed = std::fs::read_to_string(self.directory.join("kafka.log"))?;
-        ensure(!printed.contains(" ERROR "), || format!("Kafka's node printed:\n{printed}"))
+        for entry in std::fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|kind| kind == "log") {
+                let printed = std::fs::read_to_string(&path)?;
+                // A voter of Kafka's tells each leader where it listens. Ours do not speak that
+                // yet, and it goes on without.
+                let known = |line: &&str| !line.contains("data=UpdateRaftVoterRequestData");
+                let mut bad = printed.lines().filter(|line| line.contains(" ERROR ")).filter(known);
+                ensure(bad.next().is_none(), || format!("{} says:\n{printed}", path.display()))?;
+            }
+        }
+        Ok(())
     }
 
     /// The leader and the follower of two.
@@ -247,18 +302,74 @@ impl Quorum {
         Ok(())
     }
 
-    /// Waits until a node of ours follows Kafka's and has applied many records which that wrote.
+    /// Waits until a node of ours follows the node of Kafka's in the third place and has applied
+    /// many records which that wrote.
     pub fn follow(&self, id: u32) -> Result<(), Failure> {
-        let enough = u64::from(self.written + 5 * VALUES);
+        self.follow_one_of(id, &[TAKEN], u64::from(self.written + 5 * VALUES))
+    }
+
+    /// The same for a leader among these, and so many records in all.
+    pub fn follow_one_of(&self, id: u32, leaders: &[u32], enough: u64) -> Result<(), Failure> {
         let mut last = Err(Failure(String::new()));
         let followed = poll("our node to follow Kafka's", PATIENCE, || {
             last = self.status(id);
             let status = last.as_ref().ok()?;
-            let follows = status.role == "follower" && status.leader == Some(TAKEN);
+            let follows = status.role == "follower"
+                && status.leader.is_some_and(|leader| leaders.contains(&leader));
             (follows && status.ready && status.applied > enough).then_some(())
         });
         let status = last?;
         followed.map_err(|late| Failure(format!("{late}: {status:?}")))
+    }
+
+    /// Stops this leader once both others have all that it wrote, starts it again, and waits until
+    /// it follows one of them and has applied what that wrote.
+    fn hand_over(&mut self, id: u32) -> Result<(), Failure> {
+        self.write_until_all_level(id)?;
+        let end = self.status(id)?.log_end;
+        self.stop(id)?;
+        self.start(id)?;
+        let others: Vec<u32> = (1..=3).filter(|other| *other != id).collect();
+        self.follow_one_of(id, &others, end + u64::from(5 * VALUES))
+    }
+
+    /// Writes until this leader sees both others with all of its log.
+    fn write_until_all_level(&mut self, leader: u32) -> Result<(), Failure> {
+        let mut failure = None;
+        let seen = poll("both others to be level with their leader", PATIENCE, || {
+            let looked = self.write(leader, 1).and_then(|()| self.status(leader));
+            match looked {
+                Ok(status) => {
+                    let others = status.replicas.iter().filter(|r| r.node != i64::from(leader));
+                    (others.clone().count() == 2 && others.clone().all(|r| r.lag == Some(0)))
+                        .then_some(())
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    Some(())
+                }
+            }
+        });
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(seen?),
+        }
+    }
+
+    /// The logs of all three places are the same bytes, as far as the shortest goes.
+    fn same_logs(&self) -> Result<(), Failure> {
+        let mut logs = Vec::new();
+        for id in 1..=3 {
+            logs.push(std::fs::read(self.partition(id)?.join("00000000000000000000.log"))?);
+        }
+        let used = |log: &Vec<u8>| log.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        let shortest = logs.iter().map(used).min().unwrap_or_default();
+        ensure(shortest > 50_000, || format!("only {shortest} bytes were compared"))?;
+        for (id, log) in (1..).zip(&logs) {
+            let differs = log[..shortest].iter().zip(&logs[0]).position(|(a, b)| a != b);
+            ensure(differs.is_none(), || format!("log {id} parts from log 1 at {differs:?}"))?;
+        }
+        Ok(())
     }
 
     pub fn wait_until_equal(&mut self) -> Result<(), Failure> {
