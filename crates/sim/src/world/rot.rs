@@ -77,7 +77,9 @@ impl<C: Clients> World<C> {
             && (mending || self.nodes[node].must_reach() || self.nodes[node].read_files().is_err());
         (self.nodes[node].rotten, self.nodes[node].mending) = (found, found);
         if found {
-            let lost = Lost { book: self.books[node].clone(), durable: self.durable[node] };
+            // What the last turn of the process promised, nobody may have looked at.
+            let durable = self.durable[node].max(self.promises.stored(node));
+            let lost = Lost { book: self.books[node].clone(), durable };
             let newer = |before: &Lost| before.last().log_order() < lost.last().log_order();
             if self.lost[node].as_ref().is_none_or(newer) {
                 self.lost[node] = Some(lost);
