@@ -4,11 +4,13 @@
 //! [`Failure`]; only `out` prints.
 
 mod client;
+mod cluster_tree;
 mod dev;
 mod format;
 mod kv;
 mod log;
 mod metadata;
+mod observe;
 mod out;
 mod quorum;
 mod run;
@@ -46,6 +48,7 @@ Try it:
   quorate kv put greeting hello     write, through whichever node answers
   quorate kv get greeting           read what was written
   quorate quorum status             who leads, who lags
+  quorate observe --bootstrap 127.0.0.1:7201    the same of any quorum, from outside
 
 Exit codes: 0 done, 1 failed, 2 used wrongly."
 )]
@@ -61,6 +64,7 @@ enum Command {
     Run(run::Args),
     Kv(kv::Args),
     Quorum(quorum::Args),
+    Observe(observe::Args),
     Log(log::Args),
     Snapshot(snapshot::Args),
     /// Print an id for a new cluster
@@ -80,6 +84,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Kv(args) => kv::kv(args),
         Command::Quorum(args) => quorum::quorum(args),
+        Command::Observe(args) => observe::observe(args),
         Command::Log(args) => log::log(args),
         Command::Snapshot(args) => snapshot::snapshot(args),
         Command::RandomUuid => random_uuid().map(|id| out::line(&id.to_string())),

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use table::Setting;
+pub use values::host_port;
 use values::{Given, Listener, Values};
 
 /// What a file said, ready to start a node with.

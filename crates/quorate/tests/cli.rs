@@ -52,7 +52,7 @@ fn a_wrong_command_line_is_a_usage_error() {
 
 #[test]
 fn help_teaches() {
-    for command in ["dev", "format", "run", "kv", "quorum", "random-uuid"] {
+    for command in ["dev", "format", "run", "kv", "quorum", "observe", "random-uuid"] {
         let (code, stdout, stderr) = run(&[command, "--help"]);
         assert_eq!((code, stderr.as_str()), (0, ""), "{command}");
         assert!(

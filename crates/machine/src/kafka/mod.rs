@@ -33,4 +33,4 @@ pub use quotas::{QuotaEntity, Quotas};
 pub use refused::Refused;
 pub use shared_map::SharedMap;
 pub use topics::{Topic, Topics};
-pub use tree::{Leaf, Part};
+pub use tree::{Leaf, Part, is_secret};

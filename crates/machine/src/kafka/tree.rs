@@ -59,7 +59,7 @@ impl Leaf {
 }
 
 /// Keys whose values Kafka calls passwords, and others that hold keys.
-fn is_secret(key: &str) -> bool {
+pub fn is_secret(key: &str) -> bool {
     let ends = ["password", "jaas.config", "secret", "keystore.key", "credential", "token"];
     ends.iter().any(|end| key.ends_with(end))
 }

@@ -281,7 +281,7 @@ fn record_json(record: &RecordView<'_>, sequence: i32) -> Map<String, Value> {
 }
 
 /// Bytes that are no text come under another name, in base64.
-pub(super) fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
+pub(crate) fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
     match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => object.insert(name.into(), Value::Null),
         Some((_, Ok(text))) => object.insert(name.into(), text.into()),

@@ -209,7 +209,7 @@ pub(super) fn unreachable(at: &HostPort) -> Option<&'static str> {
 }
 
 /// `HOST:PORT`, `[IPV6]:PORT` or `:PORT`.
-fn host_port(text: &str) -> Option<HostPort> {
+pub fn host_port(text: &str) -> Option<HostPort> {
     let (host, port) = text.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?,

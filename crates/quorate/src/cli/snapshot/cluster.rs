@@ -3,12 +3,13 @@
 //! States are walked fact by fact and never held as text, so that a million partitions are shown
 //! as they are read. Secrets are not shown here; the dump of a snapshot shows every byte of it.
 
-use super::contents::{Entry, shown};
+use super::contents::Entry;
 use super::diff::Count;
+use crate::cli::cluster_tree::{self, path, shown_part, shown_value, value};
 use crate::cli::metadata::Decoder;
 use crate::cli::out;
 use bytes::Bytes;
-use quorate_machine::kafka::{Fault, Leaf, Loader, MetadataImage, Part};
+use quorate_machine::kafka::{Fault, Leaf, Loader, MetadataImage};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
 
@@ -73,13 +74,7 @@ impl Cluster {
 
     /// Prints the state as a tree; levels below `depth` are only counted.
     pub(super) fn tree(&self, depth: usize, as_json: bool) {
-        let mut tree = Tree { depth, as_json, at: Vec::new(), counted: 0 };
-        let mut facts = 0u64;
-        for leaf in self.image().leaves() {
-            facts += 1;
-            tree.leaf(&leaf);
-        }
-        tree.flush();
+        let facts = cluster_tree::show(self.image(), depth, as_json);
         if as_json {
             let (records, left_out) = (self.records, self.left_out);
             let open = self.loader.in_transaction();
@@ -87,82 +82,6 @@ impl Cluster {
                 "leftOut": left_out, "inTransaction": open }));
         }
     }
-}
-
-/// A tree on its way out.
-struct Tree {
-    depth: usize,
-    as_json: bool,
-    /// The level that was shown last, or is counted.
-    at: Vec<Part>,
-    /// Facts at and below `at`, if it is deeper than what is shown.
-    counted: u64,
-}
-
-impl Tree {
-    fn leaf(&mut self, leaf: &Leaf) {
-        let (name, parents) = leaf.path.split_last().expect("a fact has a path");
-        let shown = parents.len().min(self.depth);
-        if self.at != parents[..shown] {
-            self.flush();
-            let same = self.at.iter().zip(parents).take_while(|(a, b)| a == b).count();
-            for level in same..shown {
-                // The deepest one that is shown comes with its count, if it hides what it has.
-                if !self.as_json && (level + 1 < shown || parents.len() < self.depth) {
-                    out::line(&format!("{}{}/", indent(level), shown_part(&parents[level])));
-                }
-            }
-            self.at = parents[..shown].to_vec();
-        }
-        if parents.len() >= self.depth {
-            self.counted += 1;
-        } else if self.as_json {
-            let value = if leaf.secret { Value::Null } else { value(leaf) };
-            out::json(&json!({ "type": "fact", "path": path(&leaf.path), "value": value,
-                "hidden": leaf.secret }));
-        } else {
-            let (indent, name) = (indent(parents.len()), shown_part(name));
-            out::line(&format!("{indent}{name}  {}", shown_value(leaf)));
-        }
-    }
-
-    /// Says how much lies at and below a level that is only counted.
-    fn flush(&mut self) {
-        let counted = std::mem::take(&mut self.counted);
-        let Some(name) = self.at.last().filter(|_| counted > 0) else { return };
-        if self.as_json {
-            let path = path(&self.at);
-            return out::json(&json!({ "type": "level", "path": path, "facts": counted }));
-        }
-        let facts = if counted == 1 { "fact" } else { "facts" };
-        let name = shown_part(name);
-        out::line(&format!("{}{name}/  ({counted} {facts})", indent(self.at.len() - 1)));
-    }
-}
-
-fn indent(level: usize) -> String {
-    "  ".repeat(level)
-}
-
-/// A step of a path, escaped where it would not stay on its line.
-fn shown_part(part: &Part) -> String {
-    shown(part.to_string().as_bytes())
-}
-
-fn path(parts: &[Part]) -> Value {
-    let part = |part: &Part| match part {
-        Part::Name(name) => Value::String(name.to_string()),
-        Part::Number(number) => Value::Number((*number).into()),
-    };
-    parts.iter().map(part).collect()
-}
-
-fn value(leaf: &Leaf) -> Value {
-    serde_json::from_str(&leaf.value).unwrap_or_else(|_| Value::String(leaf.value.clone()))
-}
-
-fn shown_value(leaf: &Leaf) -> &str {
-    if leaf.secret { "(hidden)" } else { &leaf.value }
 }
 
 /// Prints each fact that differs, in the order of paths.

@@ -1,0 +1,294 @@
+//! What a quorum says of itself over Kafka's protocol: which cluster it is, which controllers there
+//! are, who leads, and how far each replica is.
+//!
+//! Asks only, and each question once: DescribeCluster of any controller (KIP-919, Kafka 3.7 and
+//! later), DescribeQuorum of the leader. Plain connections; TLS and SASL are not spoken.
+
+use bytes::Bytes;
+use quorate::HostPort;
+use quorate_wire::message::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, CONTROLLERS, DescribeClusterRequest,
+    DescribeClusterResponse, DescribeQuorumRequest, DescribeQuorumRequestPartition,
+    DescribeQuorumResponse, QuorumReplica, Request, Topic,
+};
+use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_request};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// The log that a cluster's metadata are in.
+const TOPIC: &str = "__cluster_metadata";
+const CONNECT_TIME: Duration = Duration::from_secs(3);
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// No answer to what is asked here is longer.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// The quorum as its leader sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Quorum {
+    pub(super) cluster: String,
+    pub(super) leader: i32,
+    pub(super) epoch: i32,
+    /// One past the last committed offset.
+    pub(super) high_watermark: u64,
+    pub(super) voters: Vec<QuorumReplica>,
+    pub(super) observers: Vec<QuorumReplica>,
+    /// The controllers, by id, and where they listen.
+    pub(super) controllers: Vec<(i32, HostPort)>,
+}
+
+/// Why there is no picture of the quorum.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Silence {
+    /// It will not get better by itself: what was asked is no controller, or none that is known
+    /// here.
+    Wrong(String),
+    /// Nobody answers.
+    Nobody(String),
+    /// Somebody answers, and there is no leader that does, which an election may change.
+    NoLeader(String),
+}
+
+impl Silence {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Silence::Wrong(text) | Silence::Nobody(text) | Silence::NoLeader(text) => text,
+        }
+    }
+}
+
+/// Asks the servers one after the other until one knows the leader, and then that.
+pub(super) async fn describe(servers: &[HostPort]) -> Result<Quorum, Silence> {
+    let (mut silent, mut best): (Vec<String>, Option<Silence>) = (Vec::new(), None);
+    for server in servers {
+        match through(server).await {
+            Ok(quorum) => return Ok(quorum),
+            Err(Silence::Nobody(why)) => silent.push(format!("{}: {why}", shown(server))),
+            Err(Silence::Wrong(why)) => {
+                best.get_or_insert(Silence::Wrong(format!("{}: {why}", shown(server))));
+            }
+            Err(Silence::NoLeader(why)) => {
+                best = Some(Silence::NoLeader(format!("{}: {why}", shown(server))));
+            }
+        }
+    }
+    Err(best.unwrap_or_else(|| {
+        Silence::Nobody(format!(
+            "no controller answers\n  {}\nName at least one controller that runs: HOST:PORT of its \
+             controller listener, as controller.quorum.bootstrap.servers or controller.quorum.voters has it.",
+            silent.join("\n  ")
+        ))
+    }))
+}
+
+async fn through(server: &HostPort) -> Result<Quorum, Silence> {
+    let mut controller = Controller::connect(server).await.map_err(Silence::Nobody)?;
+    controller.greet().await?;
+    let request =
+        DescribeClusterRequest { endpoint_type: CONTROLLERS, ..DescribeClusterRequest::default() };
+    let cluster: DescribeClusterResponse = controller.ask(request, 1).await?;
+    let other = [ErrorCode::MismatchedEndpointType, ErrorCode::UnsupportedEndpointType];
+    if other.contains(&cluster.error_code) {
+        return Err(Silence::Wrong(
+            "this is a broker; name a controller, by the port of its controller listener".into(),
+        ));
+    }
+    if cluster.error_code != ErrorCode::None {
+        let (code, message) = (cluster.error_code, cluster.error_message);
+        return Err(refused("the question for the cluster", code, message));
+    }
+    let place = |host: &str, port: i32| {
+        let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
+        Some(HostPort { host: host.to_owned(), port })
+    };
+    let nodes = cluster.brokers.iter();
+    let controllers: Vec<(i32, HostPort)> =
+        nodes.filter_map(|node| Some((node.broker_id, place(&node.host, node.port)?))).collect();
+    let leader = cluster.controller_id;
+    if leader < 0 {
+        return Err(Silence::NoLeader(
+            "this controller knows no leader; an election needs a majority of the voters to be up and to \
+             reach each other"
+                .into(),
+        ));
+    }
+    let Some((_, at)) = controllers.iter().find(|(id, _)| *id == leader) else {
+        return Err(Silence::NoLeader(format!(
+            "this controller names node {leader} as the leader and does not say where it listens"
+        )));
+    };
+    let asked = of_leader(at).await.map_err(|silence| match silence {
+        Silence::Nobody(why) => Silence::NoLeader(format!(
+            "the leader, node {leader} at {}, does not answer: {why}",
+            shown(at)
+        )),
+        Silence::Wrong(_) | Silence::NoLeader(_) => silence,
+    })?;
+    Ok(Quorum { cluster: cluster.cluster_id, controllers, ..asked })
+}
+
+/// What only the leader knows.
+async fn of_leader(at: &HostPort) -> Result<Quorum, Silence> {
+    let mut controller = Controller::connect(at).await.map_err(Silence::Nobody)?;
+    controller.greet().await?;
+    let partitions = vec![DescribeQuorumRequestPartition::default()];
+    let topics = vec![Topic { topic_name: TOPIC.into(), partitions, tags: Vec::new() }];
+    let request = DescribeQuorumRequest { topics, ..DescribeQuorumRequest::default() };
+    let answer: DescribeQuorumResponse = controller.ask(request, 0).await?;
+    let what = "the question for the quorum";
+    if answer.error_code != ErrorCode::None {
+        return Err(refused(what, answer.error_code, answer.error_message));
+    }
+    let partition = answer.topics.into_iter().flat_map(|topic| topic.partitions).next();
+    let Some(partition) = partition else {
+        return Err(Silence::Wrong("the answer of the leader speaks of no partition".into()));
+    };
+    match (partition.error_code, u64::try_from(partition.high_watermark)) {
+        (ErrorCode::None, Ok(high_watermark)) => Ok(Quorum {
+            cluster: String::new(),
+            leader: partition.leader_id,
+            epoch: partition.leader_epoch,
+            high_watermark,
+            voters: partition.current_voters,
+            observers: partition.observers,
+            controllers: Vec::new(),
+        }),
+        (ErrorCode::None, Err(_)) => {
+            Err(Silence::NoLeader("the leader has not committed anything in its epoch yet".into()))
+        }
+        (ErrorCode::NotLeaderOrFollower, _) => Err(Silence::NoLeader(format!(
+            "{} does not lead any more, and the next leader is not known yet",
+            shown(at)
+        ))),
+        (code, _) => Err(refused(what, code, partition.error_message)),
+    }
+}
+
+fn refused(what: &str, code: ErrorCode, message: Option<String>) -> Silence {
+    let words = message.filter(|words| !words.is_empty());
+    let words = words.map_or(String::new(), |words| format!(" ({words})"));
+    let hint = if code == ErrorCode::ClusterAuthorizationFailed {
+        ": this cluster wants to know who asks, and authentication is not spoken here"
+    } else if code == ErrorCode::UnknownTopicOrPartition {
+        ": its log has another name than __cluster_metadata"
+    } else {
+        ""
+    };
+    Silence::Wrong(format!("{what} was refused with {code}{words}{hint}"))
+}
+
+/// A connection to one controller.
+struct Controller {
+    stream: TcpStream,
+    speaks: Vec<ApiVersion>,
+    correlation: i32,
+}
+
+impl Controller {
+    async fn connect(at: &HostPort) -> Result<Controller, String> {
+        match timeout(CONNECT_TIME, TcpStream::connect((at.host.as_str(), at.port))).await {
+            Ok(Ok(stream)) => Ok(Controller { stream, speaks: Vec::new(), correlation: 0 }),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no connection within {} s", CONNECT_TIME.as_secs())),
+        }
+    }
+
+    /// Asks what it speaks, in the version that everybody understands.
+    async fn greet(&mut self) -> Result<(), Silence> {
+        let answer: ApiVersionsResponse = self.exchange(ApiVersionsRequest::default(), 0).await?;
+        if answer.error_code != ErrorCode::None {
+            return Err(refused("the question for versions", answer.error_code, None));
+        }
+        self.speaks = answer.api_keys;
+        Ok(())
+    }
+
+    /// Asks in the newest version that both sides speak, which must be `least` or newer.
+    async fn ask<R: Request>(&mut self, request: R, least: i16) -> Result<R::Response, Silence> {
+        let api = R::API;
+        let theirs = self.speaks.iter().find(|theirs| theirs.api_key == api.key());
+        let common = theirs.and_then(|theirs| {
+            let newest = theirs.max_version.min(api.newest());
+            (newest >= least.max(theirs.min_version)).then_some(newest)
+        });
+        let Some(version) = common else {
+            let how = match (theirs, api) {
+                (None, ApiKey::DescribeQuorum) => "it serves no metadata quorum".to_owned(),
+                (None | Some(_), _) => {
+                    format!(
+                        "it does not speak {api} {least}, as controllers of Kafka 3.7 and later do"
+                    )
+                }
+            };
+            return Err(Silence::Wrong(format!("no controller that can be observed: {how}")));
+        };
+        self.exchange(request, version).await
+    }
+
+    async fn exchange<R: Request>(
+        &mut self,
+        request: R,
+        version: i16,
+    ) -> Result<R::Response, Silence> {
+        let odd = |why: &str| {
+            Silence::Wrong(format!(
+                "this is no controller of Kafka's or ours that can be asked without TLS and SASL: {why}"
+            ))
+        };
+        self.correlation += 1;
+        let client = Some("quorate-observe".to_owned());
+        let header = RequestHeader::new(R::API, version, self.correlation, client);
+        let frame = encode_request(header, request).map_err(|error| odd(&error.to_string()))?;
+        match timeout(ANSWER_TIME, self.round_trip(&frame.into_payload())).await {
+            Ok(Ok(Some(answer))) => {
+                let answer = ResponseFrame::parse(answer);
+                let answer = answer.and_then(|answer| answer.decode::<R::Response>(version));
+                answer.map_err(|error| odd(&format!("its answer makes no sense, {error}")))
+            }
+            Ok(Ok(None)) => Err(odd("it does not answer in Kafka's protocol")),
+            // Nobody who speaks Kafka's protocol breaks off at the first question.
+            Ok(Err(error))
+                if error.kind() == std::io::ErrorKind::UnexpectedEof && self.speaks.is_empty() =>
+            {
+                Err(odd("it closed the connection at the first question"))
+            }
+            Ok(Err(error)) => Err(Silence::Nobody(format!("the connection broke off: {error}"))),
+            Err(_) if self.speaks.is_empty() => Err(Silence::Nobody(format!(
+                "it takes the connection and does not answer within {} s; is it a controller, without TLS and SASL?",
+                ANSWER_TIME.as_secs()
+            ))),
+            Err(_) => Err(Silence::Nobody(format!("no answer within {} s", ANSWER_TIME.as_secs()))),
+        }
+    }
+
+    /// `None` where what comes is no frame.
+    async fn round_trip(&mut self, frame: &[u8]) -> std::io::Result<Option<Bytes>> {
+        let mut sent = Vec::with_capacity(frame.len() + 4);
+        sent.extend_from_slice(&(frame.len() as u32).to_be_bytes());
+        sent.extend_from_slice(frame);
+        self.stream.write_all(&sent).await?;
+        let announced = usize::try_from(self.stream.read_i32().await?).unwrap_or(usize::MAX);
+        if announced > ANSWER_BYTES_MAX {
+            return Ok(None);
+        }
+        // Memory follows the bytes that came.
+        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+        while answer.len() < announced {
+            let most = piece.len().min(announced - answer.len());
+            match self.stream.read(&mut piece[..most]).await? {
+                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                read => answer.extend_from_slice(&piece[..read]),
+            }
+        }
+        Ok(Some(answer.into()))
+    }
+}
+
+/// `host:port`, as it is written in a property file.
+pub(super) fn shown(at: &HostPort) -> String {
+    match at.host.contains(':') {
+        true => format!("[{}]:{}", at.host, at.port),
+        false => format!("{}:{}", at.host, at.port),
+    }
+}

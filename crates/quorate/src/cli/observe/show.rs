@@ -1,0 +1,293 @@
+//! What `quorate observe` prints: the quorum, one change a line, and what happens to the cluster.
+//!
+//! For people in lines, for programs one JSON object a line, each with its `type`. What is secret
+//! in a record is not shown.
+
+use super::controllers::{Quorum, shown};
+use super::feed::Change;
+use crate::cli::log::put_bytes;
+use crate::cli::out;
+use bytes::Bytes;
+use quorate_machine::kafka::{Picture, is_secret};
+use quorate_wire::message::QuorumReplica;
+use quorate_wire::record::metadata::MetadataRecord;
+use serde_json::{Map, Value, json};
+
+/// How facts are printed.
+#[derive(Clone, Copy)]
+pub(super) struct Printer {
+    /// As JSON.
+    pub(super) json: bool,
+    /// With records that change nothing.
+    pub(super) all: bool,
+}
+
+impl Printer {
+    /// The quorum as its leader saw it.
+    pub(super) fn quorum(self, quorum: &Quorum) {
+        let end = leader_end(quorum);
+        let rows = [(&quorum.voters, true), (&quorum.observers, false)];
+        let rows = rows.iter().flat_map(|(replicas, votes)| {
+            replicas.iter().map(|replica| Row::of(replica, *votes, quorum, end))
+        });
+        if self.json {
+            let replicas: Vec<Value> = rows.map(|row| row.json()).collect();
+            return out::json(&json!({
+                "type": "quorum", "cluster": quorum.cluster, "leader": quorum.leader,
+                "epoch": quorum.epoch, "highWatermark": quorum.high_watermark,
+                "replicas": replicas,
+            }));
+        }
+        let facts = [
+            ("ClusterId:", quorum.cluster.clone()),
+            ("LeaderId:", quorum.leader.to_string()),
+            ("LeaderEpoch:", quorum.epoch.to_string()),
+            ("HighWatermark:", quorum.high_watermark.to_string()),
+        ];
+        for (name, value) in facts {
+            out::line(&format!("{name:<22}{value}"));
+        }
+        let head = ["NodeId", "Status", "LogEndOffset", "Lag", "CaughtUpMsAgo", "Address"];
+        let rows: Vec<Vec<String>> = rows.map(|row| row.cells()).collect();
+        out::line(&format!("\n{}", out::table(&head, &rows)));
+    }
+
+    /// What the state was made of, and what is not in it.
+    pub(super) fn state(self, picture: &Picture, end: u64, facts: u64) {
+        let counts = &picture.counts;
+        if let Some((offset, fault)) = &counts.last_left_out {
+            out::warning(&format!(
+                "{} metadata records are left out of what is shown, the last one at offset {offset}: {fault}",
+                counts.left_out
+            ));
+        }
+        if self.json {
+            return out::json(&json!({
+                "type": "metadata", "facts": facts, "endOffset": end, "records": counts.taken,
+                "leftOut": counts.left_out, "keyed": counts.keyed,
+                "inTransaction": picture.in_transaction,
+            }));
+        }
+        let what = match (facts, counts.keyed) {
+            (0, 0) => "The log holds no metadata records.".to_owned(),
+            (0, keyed) => format!(
+                "The log holds no metadata records, and records with keys ({keyed}): it is a key-value store's. `quorate kv` shows what is in it."
+            ),
+            (_, _) => format!("{facts} facts, as of offset {end}."),
+        };
+        let gap = if facts == 0 { "" } else { "\n" };
+        out::line(&format!("{gap}{what}"));
+        if picture.in_transaction {
+            out::line("A metadata transaction is open; what it brings is not in effect yet.");
+        }
+    }
+
+    /// One record.
+    pub(super) fn change(self, change: &Change) {
+        let Change { offset, epoch, timestamp_ms, key, value } = change;
+        let mut object = Map::new();
+        object.insert("type".into(), "change".into());
+        object.insert("offset".into(), (*offset).into());
+        object.insert("epoch".into(), (*epoch).into());
+        object.insert("timestamp".into(), (*timestamp_ms).into());
+        let text = match (key, value) {
+            (Some(key), value) => {
+                put_bytes(&mut object, "key", Some(key));
+                put_bytes(&mut object, "value", value.as_deref());
+                let bytes = value.as_ref().map(|value| format!("{} bytes", value.len()));
+                format!("{}  {}", key.escape_ascii(), bytes.unwrap_or("deleted".into()))
+            }
+            (None, value) => match read(value.clone()) {
+                Ok((MetadataRecord::NoOp(_), ..)) if !self.all => return,
+                Ok((record, version, hidden)) => {
+                    let fields = record.fields_json(version);
+                    let data = serde_json::from_str(&fields).unwrap_or(Value::Null);
+                    let name = record.type_name();
+                    object.insert(
+                        "metadata".into(),
+                        json!({ "type": name, "version": version, "data": data }),
+                    );
+                    object.insert("hidden".into(), hidden.into());
+                    let note = if hidden { "  (its secrets are hidden)" } else { "" };
+                    format!("{name}  {fields}{note}")
+                }
+                Err(why) => {
+                    object.insert("fault".into(), why.as_str().into());
+                    format!("not understood: {why}")
+                }
+            },
+        };
+        match self.json {
+            true => out::json(&Value::Object(object)),
+            false => out::line(&format!("{offset}  {text}")),
+        }
+    }
+
+    /// Changes that cannot be shown one by one.
+    pub(super) fn gap(self, from: u64, end: u64) {
+        match self.json {
+            true => out::json(&json!({ "type": "gap", "from": from, "endOffset": end })),
+            false => out::line(&format!(
+                "-- changes from offset {from} to below {end} are not shown one by one: they came as a snapshot, or faster than they were printed"
+            )),
+        }
+    }
+
+    /// Another leader or another epoch of it.
+    pub(super) fn leader(self, quorum: &Quorum) {
+        let (leader, epoch) = (quorum.leader, quorum.epoch);
+        match self.json {
+            true => out::json(&json!({ "type": "leader", "leader": leader, "epoch": epoch })),
+            false => out::line(&format!("-- node {leader} leads since epoch {epoch}")),
+        }
+    }
+
+    /// The cluster does not answer, for now.
+    pub(super) fn unreachable(self, why: &str) {
+        match self.json {
+            true => out::json(&json!({ "type": "unreachable", "why": why })),
+            false => out::note(&format!("-- no leader answers, going on trying: {why}")),
+        }
+    }
+
+    /// It answers again.
+    pub(super) fn reachable(self) {
+        match self.json {
+            true => out::json(&json!({ "type": "reachable" })),
+            false => out::note("-- the leader answers again"),
+        }
+    }
+}
+
+/// A metadata record without what is secret in it, its version, and whether there was any.
+fn read(value: Option<Bytes>) -> Result<(MetadataRecord, i16, bool), String> {
+    let value = value.ok_or("the record has neither key nor value")?;
+    let (mut record, version) = MetadataRecord::decode(value).map_err(|error| error.to_string())?;
+    let mut hidden = false;
+    if let MetadataRecord::Config(config) = &mut record
+        && is_secret(&config.name)
+    {
+        hidden = config.value.take().is_some();
+    }
+    if let MetadataRecord::UserScramCredential(credential) = &mut record {
+        credential.salt = Bytes::new();
+        credential.stored_key = Bytes::new();
+        credential.server_key = Bytes::new();
+        hidden = true;
+    }
+    Ok((record, version, hidden))
+}
+
+/// A replica as a row.
+struct Row {
+    node: i32,
+    status: &'static str,
+    end: Option<u64>,
+    lag: Option<u64>,
+    caught_up_ms: Option<i64>,
+    address: Option<String>,
+}
+
+fn leader_of(quorum: &Quorum) -> Option<&QuorumReplica> {
+    quorum.voters.iter().find(|voter| voter.replica_id == quorum.leader)
+}
+
+fn leader_end(quorum: &Quorum) -> Option<u64> {
+    leader_of(quorum).and_then(|leader| u64::try_from(leader.log_end_offset).ok())
+}
+
+impl Row {
+    fn of(replica: &QuorumReplica, votes: bool, quorum: &Quorum, leader_end: Option<u64>) -> Row {
+        let node = replica.replica_id;
+        let end = u64::try_from(replica.log_end_offset).ok();
+        let lag = leader_end.zip(end).map(|(leader, own)| leader.saturating_sub(own));
+        // Both by the leader's clock, whose own is now.
+        let now = leader_of(quorum).map_or(-1, |leader| leader.last_caught_up_timestamp);
+        let then = replica.last_caught_up_timestamp;
+        let address = quorum.controllers.iter().find(|(id, _)| *id == node && votes);
+        Row {
+            node,
+            status: match (node == quorum.leader, votes) {
+                (true, _) => "Leader",
+                (false, true) => "Follower",
+                (false, false) => "Observer",
+            },
+            end,
+            lag,
+            caught_up_ms: (now >= 0 && then >= 0).then(|| (now - then).max(0)),
+            address: address.map(|(_, at)| shown(at)),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let number = |number: Option<u64>| number.map_or("?".into(), |number| number.to_string());
+        let since = self.caught_up_ms.map_or("?".into(), |ms| ms.to_string());
+        let address = self.address.clone().unwrap_or_default();
+        let (node, status) = (self.node.to_string(), self.status.to_owned());
+        vec![node, status, number(self.end), number(self.lag), since, address]
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "node": self.node, "status": self.status, "logEndOffset": self.end, "lag": self.lag,
+            "caughtUpMsAgo": self.caught_up_ms, "address": self.address,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_wire::Tags;
+    use quorate_wire::record::metadata::{Config, UserScramCredential};
+
+    fn replica(replica_id: i32, log_end_offset: i64, caught_up: i64) -> QuorumReplica {
+        let last_caught_up_timestamp = caught_up;
+        QuorumReplica { replica_id, log_end_offset, last_caught_up_timestamp, ..Default::default() }
+    }
+
+    #[test]
+    fn lag_is_what_a_replica_lacks_of_its_leader() {
+        let quorum = Quorum {
+            cluster: "c".into(),
+            leader: 2,
+            epoch: 5,
+            high_watermark: 90,
+            voters: vec![replica(1, 80, 1_000), replica(2, 100, 1_500), replica(3, -1, -1)],
+            observers: Vec::new(),
+            controllers: Vec::new(),
+        };
+        let row =
+            |at: usize| Row::of(&quorum.voters[at], true, &quorum, leader_end(&quorum)).json();
+        assert_eq!(row(0)["lag"], 20);
+        assert_eq!(row(0)["caughtUpMsAgo"], 500);
+        assert_eq!((&row(1)["lag"], &row(1)["status"]), (&json!(0), &json!("Leader")));
+        assert_eq!((&row(2)["lag"], &row(2)["caughtUpMsAgo"]), (&Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let config = |name: &str| Config {
+            resource_type: 4,
+            resource_name: "1".into(),
+            name: name.into(),
+            value: Some("hush".into()),
+            tags: Tags::new(),
+        };
+        let scram = UserScramCredential {
+            name: "u".into(),
+            stored_key: Bytes::from_static(b"hush"),
+            ..Default::default()
+        };
+        let shown = |record: MetadataRecord| {
+            let (record, version, hidden) = read(record.encode(0).ok()).expect("a record");
+            (hidden, record.json(version))
+        };
+        let (hidden, text) = shown(config("listener.name.a.ssl.key.password").into());
+        assert!(hidden && !text.contains("hush"), "{text}");
+        let (hidden, text) = shown(config("log.retention.ms").into());
+        assert!(!hidden && text.contains("hush"), "{text}");
+        let (hidden, text) = shown(scram.into());
+        assert!(hidden && !text.contains("aHVzaA"), "{text}");
+    }
+}

@@ -1,0 +1,209 @@
+//! `quorate observe` as a shell sees it, on a quorum of this process whose log has metadata
+//! records.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod support;
+
+use quorate::{
+    Answer, Batch, Corrupt, Embedded, Image, Machine, Offset, OffsetEpoch, Operation, Proposal,
+    Records, Request, Span, Time,
+};
+use quorate_machine::kafka::{Mirror, Picture};
+use quorate_wire::record::metadata as record;
+use quorate_wire::record::metadata::MetadataRecord;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::sync::mpsc;
+use support::{Process, Scratch, quorate, run, signal};
+
+/// Writes each request as the value of a record, as a Kafka controller writes its metadata.
+struct Writer(Mirror);
+
+impl Machine for Writer {
+    const KEEPS_OFFSETS: bool = false;
+    type Query = ();
+    type Reply = Picture;
+
+    fn fresh(&self) -> Writer {
+        Writer(self.0.fresh())
+    }
+
+    fn apply(&mut self, batch: &Batch<'_>) {
+        self.0.apply(batch);
+    }
+
+    fn query(&self, query: &()) -> Picture {
+        self.0.query(query)
+    }
+
+    fn digest(&self) -> u64 {
+        self.0.digest()
+    }
+
+    fn snapshot(&self) -> Image {
+        self.0.snapshot()
+    }
+
+    fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
+        self.0.restore(at, records)
+    }
+
+    fn propose(&mut self, _: Time, _: Offset, request: &Request, out: &mut Proposal) {
+        let Operation::Write(value) = &request.operation else {
+            return out.answer(Answer::Refused("there are no sessions".into()));
+        };
+        out.record(None, Some(value));
+        out.answer(Answer::Done("written".into()));
+    }
+}
+
+struct Quorum {
+    node: Embedded<Writer>,
+    at: String,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Quorum {
+    fn start(scratch: &Scratch) -> Quorum {
+        let node = Embedded::cluster_in(&scratch.0, 1, || Writer(Mirror::new())).unwrap().remove(0);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let at = node.address().to_string();
+        Quorum { node, at, runtime }
+    }
+
+    fn write(&self, record: impl Into<MetadataRecord>) {
+        let request = Request::write(record.into().encode(0).unwrap());
+        self.runtime.block_on(self.node.handle().write(request, Span::ms(30_000))).unwrap();
+    }
+}
+
+fn topic(name: &str) -> record::Topic {
+    let topic_id = quorate::random_uuid().unwrap();
+    record::Topic { name: name.into(), topic_id, ..Default::default() }
+}
+
+fn config(name: &str, value: &str) -> record::Config {
+    record::Config {
+        resource_type: 4,
+        resource_name: "1".into(),
+        name: name.into(),
+        value: Some(value.into()),
+        ..Default::default()
+    }
+}
+
+fn objects(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn it_shows_the_quorum_and_its_metadata_and_ends() {
+    let scratch = Scratch::new("observe-once");
+    let quorum = Quorum::start(&scratch);
+    quorum.write(topic("orders"));
+    quorum.write(config("log.retention.ms", "77"));
+    quorum.write(config("ssl.key.password", "hush"));
+    let (code, stdout, stderr) = run(&["observe", "--bootstrap", &quorum.at, "--json"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(!stdout.contains("hush"), "{stdout}");
+    let found = objects(&stdout);
+    assert_eq!(found[0]["type"], "quorum");
+    assert_eq!((&found[0]["leader"], &found[0]["replicas"][0]["lag"]), (&json!(1), &json!(0)));
+    let fact = |path: Value| found.iter().find(|object| object["path"] == path).unwrap();
+    assert_eq!(fact(json!(["configs", "broker", "1", "log.retention.ms"]))["value"], "77");
+    assert_eq!(fact(json!(["configs", "broker", "1", "ssl.key.password"]))["hidden"], true);
+    assert!(fact(json!(["topics", "orders", "id"]))["value"].is_string());
+    let last = found.last().unwrap();
+    assert_eq!((&last["facts"], &last["records"]), (&json!(3), &json!(3)));
+
+    // A directory that is kept is gone on with.
+    let kept = scratch.0.join("kept").display().to_string();
+    for depth in ["1", "2"] {
+        let arguments = ["observe", "--bootstrap", &quorum.at, "--dir", &kept, "--depth", depth];
+        let (code, stdout, stderr) = run(&arguments);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        assert!(stdout.contains("LeaderId:             1"), "{stdout}");
+        let counted = ["configs/  (2 facts)", "  broker/  (2 facts)"][usize::from(depth == "2")];
+        assert!(stdout.lines().any(|line| line == counted), "{counted} is missing:\n{stdout}");
+        quorum.write(topic(depth));
+    }
+    // Nobody was added to the quorum by all this.
+    let status = quorum.runtime.block_on(quorum.node.handle().status()).unwrap();
+    assert_eq!(status.replicas.len(), 1, "{:?}", status.replicas);
+    quorum.node.stop().unwrap();
+}
+
+#[test]
+fn it_follows_each_change_and_says_when_the_cluster_is_gone() {
+    let scratch = Scratch::new("observe-follow");
+    let quorum = Quorum::start(&scratch);
+    quorum.write(topic("before"));
+    let mut command = quorate(&["observe", "--bootstrap", &quorum.at, "--follow", "--json"]);
+    command.env("TMPDIR", &scratch.0);
+    let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
+    let stdout = process.0.stdout.take().unwrap();
+    let (tell, told) = mpsc::channel::<Value>();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines() {
+            let sent = tell.send(serde_json::from_str(&line.unwrap()).unwrap());
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    let next = |kind: &str| loop {
+        let object = told.recv_timeout(std::time::Duration::from_secs(60)).expect(kind);
+        if object["type"] == kind {
+            return object;
+        }
+    };
+    let end = next("metadata")["endOffset"].as_u64().unwrap();
+    quorum.write(record::NoOp::default());
+    quorum.write(topic("after"));
+    quorum.write(config("ssl.key.password", "hush"));
+    // A record that changes nothing is passed over.
+    let change = next("change");
+    assert_eq!(change["offset"], end + 1);
+    assert_eq!(change["metadata"]["type"], "TOPIC_RECORD");
+    assert_eq!(change["metadata"]["data"]["name"], "after");
+    let change = next("change");
+    assert_eq!((&change["hidden"], &change["offset"]), (&json!(true), &json!(end + 2)));
+    assert_eq!(change["metadata"]["data"]["value"], Value::Null);
+
+    quorum.node.stop().unwrap();
+    let why = next("unreachable")["why"].to_string();
+    assert!(why.contains("no controller answers"), "{why}");
+    signal("TERM", process.0.id().into());
+    assert!(process.0.wait().unwrap().success());
+    let left = std::fs::read_dir(&scratch.0).unwrap();
+    let names: Vec<String> =
+        left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, ["node-1"], "nothing temporary is left");
+}
+
+#[test]
+fn what_cannot_be_observed_is_said_in_words() {
+    let fails = |at: &str, says: &str| {
+        let (code, stdout, stderr) = run(&["observe", "--bootstrap", at]);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+        assert!(stderr.contains(says), "{at} must say '{says}': {stderr}");
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        // Until the other side has had enough.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    fails(&at, "it does not answer in Kafka's protocol");
+    // Nobody listens there: it was free a moment ago.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    fails(&free, "Name at least one controller that runs");
+
+    let (code, _, stderr) = run(&["observe", "--bootstrap", "localhost"]);
+    assert!(code == 2 && stderr.contains("write HOST:PORT of a controller"), "{stderr}");
+}
