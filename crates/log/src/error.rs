@@ -166,6 +166,22 @@ impl fmt::Display for Error {
     }
 }
 
+impl Error {
+    /// Whether the files are not as this node wrote them, as far as the error can tell: start-up,
+    /// which reads every byte, knows what to do about that.
+    pub fn is_of_the_files(&self) -> bool {
+        match self {
+            Error::Damaged { .. } | Error::NotABoundary { .. } => true,
+            Error::Io { .. }
+            | Error::NotFormatted { .. }
+            | Error::AlreadyFormatted { .. }
+            | Error::Malformed { .. }
+            | Error::Uncovered { .. }
+            | Error::Foreign { .. } => false,
+        }
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

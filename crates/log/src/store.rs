@@ -274,13 +274,14 @@ impl<D: Disk> Store<D> {
     /// Where the batch begins whose base offset is `end`, or the file ends if its records end
     /// there.
     fn find(&self, path: &str, from: u64, end: Offset) -> Result<u64, Error> {
+        let size = self.disk.len(&self.file).map_err(Error::io(Operation::Read, path))?;
         let mut position = from;
         let mut next = None;
         let mut bytes = [0; HEADER_BYTES];
         loop {
             let read = self.disk.read(&self.file, position, &mut bytes);
             let read = read.map_err(Error::io(Operation::Read, path))?;
-            if read == 0 && next == Some(end) {
+            if position == size && next == Some(end) {
                 return Ok(position);
             }
             let damaged = |found: String| Error::Damaged {
@@ -293,10 +294,18 @@ impl<D: Disk> Store<D> {
                 return Err(damaged("the end of the file".to_owned()));
             }
             let header = Header::read(&bytes).map_err(|fault| damaged(fault.to_string()))?;
+            // The checksum leaves the base offset out.
+            if next.is_some_and(|next| header.base != next) {
+                return Err(damaged(format!("offset {}", header.base)));
+            }
             if header.base == end {
                 return Ok(position);
             }
             if header.last >= end {
+                let mut batch = vec![0; header.bytes as usize];
+                let read = self.disk.read(&self.file, position, &mut batch);
+                read.map_err(Error::io(Operation::Read, path))?;
+                Header::check(&batch).map_err(|fault| damaged(fault.to_string()))?;
                 return Err(Error::NotABoundary { path: path.to_owned(), position, offset: end });
             }
             position += header.bytes;

@@ -488,3 +488,37 @@ fn a_batch_whose_offset_rotted_is_never_read_as_another() {
         }
     }
 }
+
+/// Whatever bit of a header rotted, a cut falls where it should or is refused as damage.
+#[test]
+fn a_cut_never_falls_elsewhere_because_a_batch_rotted() {
+    let grown = || {
+        let (mut node, _) = Node::open(formatted(), options(1 << 20, 0)).unwrap();
+        for _ in 0..6 {
+            node.append(1, 1, 10);
+        }
+        node.run();
+        node
+    };
+    let segment = format!("{PARTITION}/{:020}.log", 0);
+    let whole = grown().disk.contents(&segment).unwrap();
+    let sizes: Vec<usize> =
+        Batches::new(whole.into()).map(|batch| batch.unwrap().bytes.len()).collect();
+    let (at, mut refused) = (sizes[..4].iter().sum::<usize>() as u64, 0);
+    for number in [2, 3, 4] {
+        let position: usize = sizes[..number].iter().sum();
+        for bit in 0..61 * 8 {
+            let mut node = grown();
+            node.disk.flip_bit(&segment, position + bit / 8, (bit % 8) as u32);
+            node.truncate(4);
+            match node.store.run(&mut node.jobs) {
+                Ok(_) => assert_eq!(node.disk.contents(&segment).unwrap().len() as u64, at),
+                Err(error) => {
+                    assert!(error.is_of_the_files(), "batch {number}, bit {bit}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}

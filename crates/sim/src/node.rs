@@ -56,6 +56,13 @@ impl Clock {
     }
 }
 
+/// Why a disk could not do its work.
+pub(crate) struct Broke {
+    /// Its files are not as they were written.
+    pub damaged: bool,
+    pub why: String,
+}
+
 /// A running process.
 pub(crate) struct Running<M: Machine> {
     pub replica: Replica<M>,
@@ -282,11 +289,15 @@ impl<M: Machine> Node<M> {
     }
 
     /// The disk work under way is done: the newest write that is durable now.
-    pub fn finish_disk(&mut self) -> Result<Option<WriteId>, String> {
+    pub fn finish_disk(&mut self) -> Result<Option<WriteId>, Broke> {
         let Some(running) = &mut self.running else { return Ok(None) };
         let newest = running.working.last().map(|(id, _)| *id);
         let mut jobs: Vec<Job> = running.working.drain(..).map(|(_, job)| job).collect();
-        let written = running.store.run(&mut jobs).map_err(|error| error.to_string())?;
+        let broke = |error: quorate_log::Error| Broke {
+            damaged: error.is_of_the_files(),
+            why: error.to_string(),
+        };
+        let written = running.store.run(&mut jobs).map_err(broke)?;
         self.deleted.extend(written.deleted);
         Ok(newest)
     }
@@ -306,7 +317,7 @@ impl<M: Machine> Node<M> {
     }
 
     /// The process ends in an orderly way: what it handed to its disk is done first.
-    pub fn finish_all(&mut self) -> Result<(), String> {
+    pub fn finish_all(&mut self) -> Result<(), Broke> {
         self.finish_disk()?;
         while self.begin_disk() {
             self.finish_disk()?;

@@ -68,8 +68,9 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    /// Whether other nodes vote. An observer may not know them by name.
-    fn has_others(&self) -> bool {
+    /// Whether other nodes vote, so that damaged files can be copied anew. An observer may not know
+    /// them by name.
+    pub fn has_others(&self) -> bool {
         let voters = self.quorum.view().voters;
         voters.is_empty() || voters.iter().any(|voter| Some(voter.key.id) != self.id)
     }

@@ -68,7 +68,8 @@ struct Work<D: Disk> {
 impl<D: Disk> Work<D> {
     fn run(mut self) {
         if let Err(error) = self.work() {
-            self.inbox.put(Event::DiskFailed(error.to_string()));
+            let damaged = error.is_of_the_files();
+            self.inbox.put(Event::DiskFailed { damaged, why: error.to_string() });
         }
     }
 

@@ -68,6 +68,8 @@ pub struct Node<M: Machine> {
     leaving: Leaving,
     /// Files are damaged: the node must begin anew.
     damage: Option<String>,
+    /// What it last began anew for because its disk could not go on.
+    begun_for: Option<String>,
     files: OsDisk,
     conns: BTreeMap<ConnId, Connection>,
     callers: BTreeMap<ClientId, Caller<M>>,
@@ -114,6 +116,7 @@ impl<M: Machine + Send + 'static> Node<M> {
             lane,
             leaving: Leaving::default(),
             damage: None,
+            begun_for: None,
             files,
             conns: BTreeMap::new(),
             callers: BTreeMap::new(),
@@ -285,7 +288,14 @@ impl<M: Machine + Send + 'static> Node<M> {
                 self.read_on();
                 self.replica.on_read(now, id, records);
             }
-            Event::DiskFailed(why) => {
+            // Were it not the files, start-up would change nothing, and the same would come again.
+            Event::DiskFailed { damaged: true, why }
+                if self.replica.has_others() && self.begun_for.as_ref() != Some(&why) =>
+            {
+                self.begun_for = Some(why.clone());
+                self.damage = Some(why);
+            }
+            Event::DiskFailed { why, .. } => {
                 return Err(Fatal(format!("in {}: {why}", self.config.directory.display())));
             }
         }

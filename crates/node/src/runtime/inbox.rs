@@ -35,7 +35,11 @@ pub(crate) enum Event {
         full: bool,
     },
     /// The disk does not do what it must.
-    DiskFailed(String),
+    DiskFailed {
+        /// Whether the files are not as they were written.
+        damaged: bool,
+        why: String,
+    },
 }
 
 #[derive(Clone, Default)]

@@ -6,6 +6,7 @@ use crate::book::Book;
 use crate::checkers::{Failure, Written, caretaker_takes_nothing, files_reopen};
 use crate::clients::Clients;
 use crate::network::{Host, Process};
+use crate::node::Broke;
 use quorate_base::{Offset, Span};
 use quorate_log::{Batches, Job, Recovery};
 use quorate_node::{Errand, ReadId, Reading};
@@ -114,7 +115,7 @@ impl<C: Clients> World<C> {
         let Some(node) = self.process(process, || Event::Disk(process)) else { return Ok(()) };
         let done = match self.nodes[node].finish_disk() {
             Ok(done) => done,
-            Err(why) => return self.disk_failed(node, &why),
+            Err(broke) => return self.disk_broke(node, &broke),
         };
         self.notice_full(node);
         if let Some(upto) = done {
@@ -136,6 +137,15 @@ impl<C: Clients> World<C> {
             self.errand(node, Errand::Remove { paths })?;
         }
         self.reported(node)
+    }
+
+    /// As the server has it: who others can copy begins anew on damaged files.
+    fn disk_broke(&mut self, node: usize, broke: &Broke) -> Result<(), Failure> {
+        let others = self.nodes[node].running.as_ref().is_some_and(|r| r.replica.has_others());
+        match broke.damaged && self.nodes[node].rotten && others {
+            true => self.repair(node, &broke.why),
+            false => self.disk_failed(node, &broke.why),
+        }
     }
 
     pub(super) fn read_done(
@@ -255,8 +265,8 @@ impl<C: Clients> World<C> {
     pub(super) fn stopped(&mut self, node: usize) -> Result<(), Failure> {
         self.marks.hit("a node stopped in an orderly way");
         self.line(node, || "stops".to_owned());
-        if let Err(why) = self.nodes[node].finish_all() {
-            return self.disk_failed(node, &why);
+        if let Err(broke) = self.nodes[node].finish_all() {
+            return self.disk_broke(node, &broke);
         }
         let end = self.books[node].end();
         self.durable[node] = end;
