@@ -8,6 +8,7 @@ mod dump;
 mod full_disk;
 mod metadata;
 mod nodes;
+mod observe;
 mod quorum_tool;
 mod shell;
 mod snapshots;
@@ -47,6 +48,7 @@ pub const ALL: &[Scenario] = &[
         name: "our_voter_among_voters_in_kafkas_log",
         run: Kafka(company::voters_in_the_log),
     },
+    Scenario { name: "what_observe_shows_is_what_kafkas_tools_say", run: Kafka(observe::kafka) },
     Scenario {
         name: "an_independent_checker_accepts_the_kill_loop",
         run: Porcupine(checker::accepts_the_kill_loop),
