@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::mpsc;
-use support::{Process, Scratch, quorate, run, signal};
+use support::{Process, Scratch, http, quorate, run, signal, wait_for};
 
 /// Writes each request as the value of a record, as a Kafka controller writes its metadata.
 struct Writer(Mirror);
@@ -206,4 +206,62 @@ fn what_cannot_be_observed_is_said_in_words() {
 
     let (code, _, stderr) = run(&["observe", "--bootstrap", "localhost"]);
     assert!(code == 2 && stderr.contains("write HOST:PORT of a controller"), "{stderr}");
+}
+
+#[test]
+fn metrics_say_what_is_observed() {
+    let scratch = Scratch::new("observe-metrics");
+    let quorum = Quorum::start(&scratch);
+    let orders = topic("orders");
+    let partition = |partition_id, leader, isr: &[i32]| record::Partition {
+        partition_id,
+        topic_id: orders.topic_id,
+        replicas: vec![1, 2],
+        isr: isr.to_vec(),
+        leader,
+        ..Default::default()
+    };
+    quorum.write(orders.clone());
+    quorum.write(partition(0, 1, &[1, 2]));
+    quorum.write(partition(1, 1, &[1]));
+    quorum.write(partition(2, -1, &[2]));
+    let mut command = quorate(&["observe", "--bootstrap", &quorum.at, "--follow"]);
+    command.args(["--http", "127.0.0.1:0"]).env("TMPDIR", &scratch.0);
+    let piped = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut process = Process(piped);
+    let mut stderr = BufReader::new(process.0.stderr.take().unwrap()).lines();
+    let said = stderr.next().unwrap().unwrap();
+    let url = said.strip_prefix("metrics at ").and_then(|url| url.strip_suffix("/metrics"));
+    let url = url.unwrap_or_else(|| panic!("{said}"));
+    let values = || -> Vec<String> {
+        let (code, body) = http(url, "GET", "/metrics", "").unwrap();
+        assert_eq!(code, 200, "{body}");
+        let values = body.lines().filter(|line| !line.starts_with('#'));
+        values.filter_map(|line| line.strip_prefix("quorate_observe_").map(str::to_owned)).collect()
+    };
+    let found = values();
+    for value in [
+        "up 1",
+        "leader_id 1",
+        "replica_lag{node=\"1\",status=\"Leader\"} 0",
+        "topics 1",
+        "partitions 3",
+        "partitions_without_leader 1",
+        "partitions_under_replicated 2",
+        "records_left_out 0",
+        "brokers{state=\"active\"} 0",
+    ] {
+        assert!(found.iter().any(|line| line == value), "{value} is missing: {found:#?}");
+    }
+    assert_eq!(http(url, "GET", "/", "").unwrap().0, 404);
+    assert_eq!(http(url, "POST", "/metrics", "").unwrap().0, 405);
+    // The state is that of the moment.
+    quorum.write(topic("more"));
+    wait_for("the new topic in the metrics", || {
+        values().iter().any(|line| line == "topics 2").then_some(())
+    });
+    quorum.node.stop().unwrap();
+    wait_for("that nobody answers", || values().iter().any(|line| line == "up 0").then_some(()));
+    signal("TERM", process.0.id().into());
+    assert!(process.0.wait().unwrap().success());
 }

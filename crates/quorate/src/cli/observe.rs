@@ -7,6 +7,7 @@
 mod controllers;
 mod feed;
 mod following;
+mod metrics;
 mod scratch;
 mod show;
 
@@ -19,6 +20,7 @@ use scratch::Scratch;
 use show::Printer;
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
@@ -38,6 +40,7 @@ Examples:
   quorate observe --bootstrap controller1:9093
   quorate observe --bootstrap c1:9093,c2:9093,c3:9093 --depth 2    what there is, counted
   quorate observe --bootstrap c1:9093 --follow                     then every change as it is committed
+  quorate observe --bootstrap c1:9093 --follow --http 127.0.0.1:9400 > changes.log     and metrics
   quorate observe --bootstrap c1:9093 --json | jq 'select(.path[0] == \"topics\")'
   quorate observe --bootstrap c1:9093 --follow --json | jq 'select(.type == \"change\") | .metadata'
 
@@ -59,6 +62,9 @@ pub(crate) struct Args {
     /// With --follow: also print records that change nothing, which Kafka writes twice a second
     #[arg(long, requires = "follow")]
     all: bool,
+    /// With --follow: serve metrics for Prometheus at http://HOST:PORT/metrics
+    #[arg(long, value_name = "HOST:PORT", requires = "follow", value_parser = own_address)]
+    http: Option<HostPort>,
     /// Keep the copy of the log in this directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -72,6 +78,12 @@ fn address(text: &str) -> Result<HostPort, String> {
     found.filter(|at| !at.host.is_empty() && at.port > 0).ok_or_else(|| {
         "write HOST:PORT of a controller, as in controller.quorum.bootstrap.servers".to_owned()
     })
+}
+
+/// Port 0 takes a free one.
+fn own_address(text: &str) -> Result<HostPort, String> {
+    let found = settings::host_port(text.trim()).filter(|at| !at.host.is_empty());
+    found.ok_or_else(|| "write HOST:PORT, where 0.0.0.0 is every interface".to_owned())
 }
 
 /// Runs `quorate observe`.
@@ -100,6 +112,10 @@ async fn told_to_stop() -> Outcome {
 
 async fn watch(args: &Args) -> Outcome {
     let printer = Printer { json: args.json, all: args.all };
+    let metrics = match &args.http {
+        Some(at) => Some(metrics::listen(at).await?),
+        None => None,
+    };
     let quorum = first_picture(&args.bootstrap).await?;
     let directory = Scratch::new(args.dir.as_deref())?;
     let servers = servers(&args.bootstrap, &quorum);
@@ -114,7 +130,10 @@ async fn watch(args: &Args) -> Outcome {
     printer.state(&picture, end, facts);
     drop(picture);
     if args.follow {
-        node.follow(end, printer, quorum, &servers).await?;
+        if let Some(Ok(at)) = metrics.as_ref().map(TcpListener::local_addr) {
+            out::note(&format!("metrics at http://{at}/metrics"));
+        }
+        node.follow(end, printer, quorum, &servers, metrics).await?;
     }
     node.stop()
 }

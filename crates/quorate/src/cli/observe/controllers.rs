@@ -292,3 +292,88 @@ pub(super) fn shown(at: &HostPort) -> String {
         false => format!("{}:{}", at.host, at.port),
     }
 }
+
+/// A replica beside its leader.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Replica {
+    pub(super) node: i32,
+    /// `Leader`, `Follower` or `Observer`.
+    pub(super) status: &'static str,
+    /// Its log's end, where the leader knows it.
+    pub(super) end: Option<u64>,
+    /// Records that it lacks.
+    pub(super) lag: Option<u64>,
+    /// Milliseconds since it had all that the leader had.
+    pub(super) caught_up_ms: Option<i64>,
+    /// Where a voter listens.
+    pub(super) address: Option<String>,
+}
+
+/// All that the leader lists: voters, then observers.
+pub(super) fn replicas(quorum: &Quorum) -> impl Iterator<Item = Replica> {
+    let leader = quorum.voters.iter().find(|voter| voter.replica_id == quorum.leader);
+    let voters = quorum.voters.iter().map(|replica| (replica, true));
+    let observers = quorum.observers.iter().map(|replica| (replica, false));
+    voters.chain(observers).map(move |(replica, votes)| beside(leader, replica, votes, quorum))
+}
+
+fn beside(
+    leader: Option<&QuorumReplica>,
+    replica: &QuorumReplica,
+    votes: bool,
+    quorum: &Quorum,
+) -> Replica {
+    let node = replica.replica_id;
+    let end_of = |replica: &QuorumReplica| u64::try_from(replica.log_end_offset).ok();
+    let end = end_of(replica);
+    let lag = leader.and_then(end_of).zip(end).map(|(leader, own)| leader.saturating_sub(own));
+    // Both by the leader's clock, whose own is now.
+    let now = leader.map_or(-1, |leader| leader.last_caught_up_timestamp);
+    let then = replica.last_caught_up_timestamp;
+    let address = quorum.controllers.iter().find(|(id, _)| *id == node && votes);
+    Replica {
+        node,
+        status: match (node == quorum.leader, votes) {
+            (true, _) => "Leader",
+            (false, true) => "Follower",
+            (false, false) => "Observer",
+        },
+        end,
+        lag,
+        caught_up_ms: (now >= 0 && then >= 0).then(|| (now - then).max(0)),
+        address: address.map(|(_, at)| shown(at)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(replica_id: i32, log_end_offset: i64, caught_up: i64) -> QuorumReplica {
+        let last_caught_up_timestamp = caught_up;
+        QuorumReplica { replica_id, log_end_offset, last_caught_up_timestamp, ..Default::default() }
+    }
+
+    #[test]
+    fn lag_is_what_a_replica_lacks_of_its_leader() {
+        let quorum = Quorum {
+            cluster: "c".into(),
+            leader: 2,
+            epoch: 5,
+            high_watermark: 90,
+            voters: vec![replica(1, 80, 1_000), replica(2, 100, 1_500), replica(3, -1, -1)],
+            observers: vec![replica(9, 99, 1_400)],
+            controllers: Vec::new(),
+        };
+        let found: Vec<_> = replicas(&quorum)
+            .map(|replica| (replica.node, replica.status, replica.lag, replica.caught_up_ms))
+            .collect();
+        let expected = [
+            (1, "Follower", Some(20), Some(500)),
+            (2, "Leader", Some(0), Some(0)),
+            (3, "Follower", None, None),
+            (9, "Observer", Some(1), Some(100)),
+        ];
+        assert_eq!(found, expected);
+    }
+}

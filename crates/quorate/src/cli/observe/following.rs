@@ -5,13 +5,15 @@
 
 use super::controllers::{Quorum, Silence, describe};
 use super::feed::{Next, Observed, Reader};
+use super::metrics::{self, Heard};
 use super::show::Printer;
 use crate::cli::{Outcome, failed};
 use quorate::{Cleanup, Config, Consistency, Embedded, HostPort, ReplicaId, Span};
 use quorate_machine::kafka::Picture;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long nothing may come while there is more to come.
@@ -111,8 +113,13 @@ impl Following {
         printer: Printer,
         quorum: Quorum,
         servers: &[HostPort],
+        metrics: Option<TcpListener>,
     ) -> Outcome {
         self.reader.seek(from);
+        let (heard, _) = watch::channel(Heard { quorum: quorum.clone(), answers: true });
+        if let (Some(listener), Some(node)) = (metrics, &self.node) {
+            tokio::spawn(metrics::serve(listener, node.handle(), heard.subscribe()));
+        }
         let mut asked = ask_now_and_then(servers.to_vec());
         let (mut answers, mut led) = (true, (quorum.leader, quorum.epoch));
         loop {
@@ -130,6 +137,12 @@ impl Following {
                 }
                 Some(said) = asked.recv() => {
                     let answered = said.is_ok();
+                    heard.send_modify(|heard| {
+                        heard.answers = answered;
+                        if let Ok(quorum) = &said {
+                            heard.quorum = quorum.clone();
+                        }
+                    });
                     if answered && !answers {
                         printer.reachable();
                     }

@@ -3,13 +3,12 @@
 //! For people in lines, for programs one JSON object a line, each with its `type`. What is secret
 //! in a record is not shown.
 
-use super::controllers::{Quorum, shown};
+use super::controllers::{Quorum, Replica, replicas};
 use super::feed::Change;
 use crate::cli::log::put_bytes;
 use crate::cli::out;
 use bytes::Bytes;
 use quorate_machine::kafka::{Picture, is_secret};
-use quorate_wire::message::QuorumReplica;
 use quorate_wire::record::metadata::MetadataRecord;
 use serde_json::{Map, Value, json};
 
@@ -25,13 +24,9 @@ pub(super) struct Printer {
 impl Printer {
     /// The quorum as its leader saw it.
     pub(super) fn quorum(self, quorum: &Quorum) {
-        let end = leader_end(quorum);
-        let rows = [(&quorum.voters, true), (&quorum.observers, false)];
-        let rows = rows.iter().flat_map(|(replicas, votes)| {
-            replicas.iter().map(|replica| Row::of(replica, *votes, quorum, end))
-        });
+        let rows = replicas(quorum);
         if self.json {
-            let replicas: Vec<Value> = rows.map(|row| row.json()).collect();
+            let replicas: Vec<Value> = rows.map(|row| json(&row)).collect();
             return out::json(&json!({
                 "type": "quorum", "cluster": quorum.cluster, "leader": quorum.leader,
                 "epoch": quorum.epoch, "highWatermark": quorum.high_watermark,
@@ -48,7 +43,7 @@ impl Printer {
             out::line(&format!("{name:<22}{value}"));
         }
         let head = ["NodeId", "Status", "LogEndOffset", "Lag", "CaughtUpMsAgo", "Address"];
-        let rows: Vec<Vec<String>> = rows.map(|row| row.cells()).collect();
+        let rows: Vec<Vec<String>> = rows.map(cells).collect();
         out::line(&format!("\n{}", out::table(&head, &rows)));
     }
 
@@ -178,61 +173,19 @@ fn read(value: Option<Bytes>) -> Result<(MetadataRecord, i16, bool), String> {
     Ok((record, version, hidden))
 }
 
-/// A replica as a row.
-struct Row {
-    node: i32,
-    status: &'static str,
-    end: Option<u64>,
-    lag: Option<u64>,
-    caught_up_ms: Option<i64>,
-    address: Option<String>,
+fn cells(replica: Replica) -> Vec<String> {
+    let number = |number: Option<u64>| number.map_or("?".into(), |number| number.to_string());
+    let since = replica.caught_up_ms.map_or("?".into(), |ms| ms.to_string());
+    let (node, status) = (replica.node.to_string(), replica.status.to_owned());
+    let (end, lag) = (number(replica.end), number(replica.lag));
+    vec![node, status, end, lag, since, replica.address.unwrap_or_default()]
 }
 
-fn leader_of(quorum: &Quorum) -> Option<&QuorumReplica> {
-    quorum.voters.iter().find(|voter| voter.replica_id == quorum.leader)
-}
-
-fn leader_end(quorum: &Quorum) -> Option<u64> {
-    leader_of(quorum).and_then(|leader| u64::try_from(leader.log_end_offset).ok())
-}
-
-impl Row {
-    fn of(replica: &QuorumReplica, votes: bool, quorum: &Quorum, leader_end: Option<u64>) -> Row {
-        let node = replica.replica_id;
-        let end = u64::try_from(replica.log_end_offset).ok();
-        let lag = leader_end.zip(end).map(|(leader, own)| leader.saturating_sub(own));
-        // Both by the leader's clock, whose own is now.
-        let now = leader_of(quorum).map_or(-1, |leader| leader.last_caught_up_timestamp);
-        let then = replica.last_caught_up_timestamp;
-        let address = quorum.controllers.iter().find(|(id, _)| *id == node && votes);
-        Row {
-            node,
-            status: match (node == quorum.leader, votes) {
-                (true, _) => "Leader",
-                (false, true) => "Follower",
-                (false, false) => "Observer",
-            },
-            end,
-            lag,
-            caught_up_ms: (now >= 0 && then >= 0).then(|| (now - then).max(0)),
-            address: address.map(|(_, at)| shown(at)),
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let number = |number: Option<u64>| number.map_or("?".into(), |number| number.to_string());
-        let since = self.caught_up_ms.map_or("?".into(), |ms| ms.to_string());
-        let address = self.address.clone().unwrap_or_default();
-        let (node, status) = (self.node.to_string(), self.status.to_owned());
-        vec![node, status, number(self.end), number(self.lag), since, address]
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "node": self.node, "status": self.status, "logEndOffset": self.end, "lag": self.lag,
-            "caughtUpMsAgo": self.caught_up_ms, "address": self.address,
-        })
-    }
+fn json(replica: &Replica) -> Value {
+    json!({
+        "node": replica.node, "status": replica.status, "logEndOffset": replica.end,
+        "lag": replica.lag, "caughtUpMsAgo": replica.caught_up_ms, "address": replica.address,
+    })
 }
 
 #[cfg(test)]
@@ -240,30 +193,6 @@ mod tests {
     use super::*;
     use quorate_wire::Tags;
     use quorate_wire::record::metadata::{Config, UserScramCredential};
-
-    fn replica(replica_id: i32, log_end_offset: i64, caught_up: i64) -> QuorumReplica {
-        let last_caught_up_timestamp = caught_up;
-        QuorumReplica { replica_id, log_end_offset, last_caught_up_timestamp, ..Default::default() }
-    }
-
-    #[test]
-    fn lag_is_what_a_replica_lacks_of_its_leader() {
-        let quorum = Quorum {
-            cluster: "c".into(),
-            leader: 2,
-            epoch: 5,
-            high_watermark: 90,
-            voters: vec![replica(1, 80, 1_000), replica(2, 100, 1_500), replica(3, -1, -1)],
-            observers: Vec::new(),
-            controllers: Vec::new(),
-        };
-        let row =
-            |at: usize| Row::of(&quorum.voters[at], true, &quorum, leader_end(&quorum)).json();
-        assert_eq!(row(0)["lag"], 20);
-        assert_eq!(row(0)["caughtUpMsAgo"], 500);
-        assert_eq!((&row(1)["lag"], &row(1)["status"]), (&json!(0), &json!("Leader")));
-        assert_eq!((&row(2)["lag"], &row(2)["caughtUpMsAgo"]), (&Value::Null, &Value::Null));
-    }
 
     #[test]
     fn secrets_are_not_shown() {
