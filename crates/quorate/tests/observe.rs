@@ -185,6 +185,24 @@ fn it_follows_each_change_and_says_when_the_cluster_is_gone() {
 }
 
 #[test]
+fn it_ends_when_nobody_reads_it_any_more() {
+    let scratch = Scratch::new("observe-closed");
+    let quorum = Quorum::start(&scratch);
+    let mut command = quorate(&["observe", "--bootstrap", &quorum.at, "--follow"]);
+    let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("ClusterId:"), "{first}");
+    drop(lines);
+    let ended = wait_for("its end", || {
+        quorum.write(topic(&quorate::random_uuid().unwrap().to_string()));
+        process.0.try_wait().unwrap()
+    });
+    assert!(ended.success(), "{ended}");
+    quorum.node.stop().unwrap();
+}
+
+#[test]
 fn what_cannot_be_observed_is_said_in_words() {
     let fails = |at: &str, says: &str| {
         let (code, stdout, stderr) = run(&["observe", "--bootstrap", at]);

@@ -39,7 +39,7 @@ const ALL_LEVELS: u8 = 64;
 Examples:
   quorate observe --bootstrap controller1:9093
   quorate observe --bootstrap c1:9093,c2:9093,c3:9093 --depth 2    what there is, counted
-  quorate observe --bootstrap c1:9093 --follow                     then every change as it is committed
+  quorate observe --bootstrap c1:9093 --follow                     then every change as it comes
   quorate observe --bootstrap c1:9093 --follow --http 127.0.0.1:9400 > changes.log     and metrics
   quorate observe --bootstrap c1:9093 --json | jq 'select(.path[0] == \"topics\")'
   quorate observe --bootstrap c1:9093 --follow --json | jq 'select(.type == \"change\") | .metadata'

@@ -4,6 +4,10 @@
 #![allow(clippy::print_stderr)]
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once something could not be printed.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// A line of what was asked for. A reader that has seen enough and closed the pipe is no error.
 pub(crate) fn line(text: &str) {
@@ -13,7 +17,14 @@ pub(crate) fn line(text: &str) {
 /// Bytes as they are.
 pub(crate) fn bytes(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
+        CLOSED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether who read this has seen enough: a command that would go on printing ends.
+pub(crate) fn closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
 }
 
 /// Facts for programs, on one line.

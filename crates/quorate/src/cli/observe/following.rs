@@ -7,21 +7,24 @@ use super::controllers::{Quorum, Silence, describe};
 use super::feed::{Next, Observed, Reader};
 use super::metrics::{self, Heard};
 use super::show::Printer;
-use crate::cli::{Outcome, failed};
-use quorate::{Cleanup, Config, Consistency, Embedded, HostPort, ReplicaId, Span};
+use crate::cli::{Outcome, failed, out};
+use indicatif::{ProgressBar, ProgressStyle};
+use quorate::{Cleanup, Config, Consistency, Embedded, HostPort, Offset, ReplicaId, Span};
 use quorate_machine::kafka::Picture;
 use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 /// How long nothing may come while there is more to come.
 const STALL_TIME: Duration = Duration::from_secs(30);
 /// After so long it is looked why nothing comes.
 const STILL_TIME: Duration = Duration::from_secs(2);
 /// How often it is looked whether everything has come.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Who waits for longer sees how far it is.
+const BAR_TIME: Duration = Duration::from_secs(1);
 /// How often the quorum is asked while its log is followed.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 /// The number in `meta.properties` of an observer's directory, which has to have one: no node of a
@@ -77,13 +80,11 @@ impl Following {
         let Some(handle) = self.node.as_ref().map(Embedded::handle) else {
             return failed("the observer stopped");
         };
+        let bar = Bar::new(upto);
         let (mut before, mut downloaded, mut since) = (0, 0, Instant::now());
         loop {
             let read = handle.read((), Consistency::Local, Span::ms(5_000)).await;
-            let (picture, end) = match read {
-                Ok((picture, end)) => (picture, end.0),
-                Err(error) => return failed(format!("the observer stopped: {error}")),
-            };
+            let Ok((picture, Offset(end))) = read else { return self.ended() };
             if end >= upto {
                 return Ok((picture, end));
             }
@@ -101,8 +102,8 @@ impl Following {
                     return stalled(end, upto, status.and_then(|status| status.not_ready_because));
                 }
             }
-            // Either way there may be more now.
-            let _ = timeout(LOOK_EVERY, self.reader.more()).await;
+            bar.show(end, downloaded);
+            sleep(LOOK_EVERY).await;
         }
     }
 
@@ -116,6 +117,7 @@ impl Following {
         metrics: Option<TcpListener>,
     ) -> Outcome {
         self.reader.seek(from);
+        let has_metrics = metrics.is_some();
         let (heard, _) = watch::channel(Heard { quorum: quorum.clone(), answers: true });
         if let (Some(listener), Some(node)) = (metrics, &self.node) {
             tokio::spawn(metrics::serve(listener, node.handle(), heard.subscribe()));
@@ -128,6 +130,9 @@ impl Following {
                     Next::Change(change) => printer.change(&change),
                     Next::Gap { from, end } => printer.gap(from, end),
                 }
+            }
+            if out::closed() && !has_metrics {
+                return Ok(());
             }
             tokio::select! {
                 more = self.reader.more() => {
@@ -161,12 +166,54 @@ impl Following {
         }
     }
 
+    /// The node ended by itself, before it was asked to.
+    fn ended<T>(&mut self) -> Outcome<T> {
+        match self.node.take().map(Embedded::stop) {
+            Some(Err(fatal)) => failed(format!("the observer had to stop: {fatal}")),
+            Some(Ok(())) | None => failed("the observer stopped before it had copied the log"),
+        }
+    }
+
     /// Ends the node; why it ended, if it did so by itself.
     pub(super) fn stop(mut self) -> Outcome {
         match self.node.take().map(Embedded::stop) {
             Some(Err(fatal)) => failed(format!("the observer had to stop: {fatal}")),
             Some(Ok(())) | None => Ok(()),
         }
+    }
+}
+
+/// How far the copy is, for a person at a terminal who has waited for a while.
+struct Bar {
+    bar: ProgressBar,
+    since: Instant,
+    upto: u64,
+}
+
+impl Bar {
+    fn new(upto: u64) -> Bar {
+        let style = ProgressStyle::with_template("{spinner} {msg}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let bar = ProgressBar::new_spinner().with_style(style);
+        Bar { bar, since: Instant::now(), upto }
+    }
+
+    fn show(&self, end: u64, downloaded: u64) {
+        if self.since.elapsed() < BAR_TIME {
+            return;
+        }
+        let snapshot = match downloaded {
+            0 => String::new(),
+            bytes => format!(", {bytes} bytes of a snapshot"),
+        };
+        self.bar.set_message(format!("copying the log: offset {end} of {}{snapshot}", self.upto));
+        self.bar.tick();
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 
