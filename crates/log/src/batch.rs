@@ -347,19 +347,21 @@ impl Fault {
         matches!(self, Fault::Cut { .. })
     }
 
-    /// Whether no write that was cut short could have left this: the batch is whole, and not ours.
+    /// Whether no write that was cut short could have left this: the batch is whole, and not ours,
+    /// or what lies before it is not as it was. The fields that the checksum leaves out are in
+    /// front of it; where those were not written there are zeros.
     pub fn is_foreign(&self) -> bool {
         match self {
             Fault::Codec { .. } | Fault::Garbled { .. } | Fault::TooLarge { .. } => true,
+            Fault::Gap { found, .. } => *found != Offset::ZERO,
+            Fault::EpochFell { found, .. } => *found != Epoch::ZERO,
             Fault::Cut { .. }
             | Fault::Length { .. }
             | Fault::Magic { .. }
             | Fault::Base { .. }
             | Fault::Epoch { .. }
             | Fault::Counts { .. }
-            | Fault::Checksum { .. }
-            | Fault::Gap { .. }
-            | Fault::EpochFell { .. } => false,
+            | Fault::Checksum { .. } => false,
         }
     }
 }

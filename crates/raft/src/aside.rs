@@ -4,8 +4,8 @@
 //! It replicates, acknowledges and votes like any other. It asks for no votes while another voter
 //! may still win: for some election timeouts after it lost its leader, or for one once it has had
 //! to refuse a voter whose log is shorter. If it must lead then, it is a caretaker: the caller is
-//! never told that it leads, and once another voter holds all that it holds it resigns in its
-//! favour.
+//! never told that it leads, and once another voter that may lead holds all that it holds it
+//! resigns in its favour.
 
 use crate::mutants::mutant;
 use crate::quorum::Quorum;
@@ -60,6 +60,6 @@ impl Quorum {
         let all_there = |end: Option<Offset>| end >= Some(self.end);
         self.is_caretaker()
             && self.high_watermark == Some(self.end)
-            && leader.voters.iter().any(|voter| all_there(voter.end))
+            && leader.voters.iter().any(|voter| !voter.never_leads && all_there(voter.end))
     }
 }

@@ -101,6 +101,7 @@ impl Quorum {
             max_bytes: self.config.fetch_max_bytes,
             round: Some(round),
             no_room: false,
+            never_leads: self.config.never_lead,
         });
         // Without an id it can never count, so its fetch acknowledges nothing.
         let acknowledged = match self.key {

@@ -35,6 +35,8 @@ pub struct Progress {
     pub caught_up_at: Option<Time>,
     /// Whether its disk was full at its last fetch; `None` from a peer that does not tell.
     pub no_room: Option<bool>,
+    /// Whether it said that it is not to lead [P66].
+    pub(crate) never_leads: bool,
     /// The leader's end at its last fetch.
     pub(crate) leader_end: Offset,
     /// The newest read round that it proved.
@@ -58,6 +60,7 @@ impl Progress {
             caught_up_at: None,
             leader_end: Offset::ZERO,
             no_room: None,
+            never_leads: false,
             echo: 0,
             tagged: false,
             marked: false,
@@ -312,6 +315,7 @@ impl Quorum {
         progress.fetched_at = Some(now);
         progress.begin_due = false;
         progress.tagged = fetch.round.is_some();
+        progress.never_leads = fetch.never_leads;
         progress.no_room = fetch.round.map(|_| fetch.no_room);
         if !counts {
             return;

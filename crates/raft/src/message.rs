@@ -133,6 +133,8 @@ pub struct Fetch {
     /// Whether the sender's disk is full, so that it stores no more records. Told by whoever sends
     /// this; a leader decides nothing on it, but names its successors accordingly.
     pub no_room: bool,
+    /// Whether the sender is not to lead (rule P66).
+    pub never_leads: bool,
 }
 
 /// The high watermark in a fetch request.

@@ -18,10 +18,10 @@ impl Quorum {
         let election_at = self.random_election_at();
         let Role::Leader(leader) = &self.role else { return };
         // Of equal logs one on a disk with room leads better.
-        let rank = |v: &Progress| (Reverse(v.end), v.no_room == Some(true), v.key);
+        let rank = |v: &Progress| (v.never_leads, Reverse(v.end), v.no_room == Some(true), v.key);
         let mut ends: Vec<_> = leader.voters.iter().map(rank).collect();
         ends.sort_unstable();
-        let successors: Vec<ReplicaKey> = ends.into_iter().map(|(_, _, key)| key).collect();
+        let successors: Vec<ReplicaKey> = ends.into_iter().map(|(.., key)| key).collect();
         let unacked = successors.iter().map(|key| key.id).collect();
         let role = Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors });
         self.enter(self.standing.clone(), role, out);

@@ -348,6 +348,7 @@ fn check_high_watermark(voters: u32, ends: &[u64], durable: bool) {
             max_bytes: 1,
             round: None,
             no_room: false,
+            never_leads: false,
         };
         let input = Input::Request { ticket: Ticket(at as u64), body: Request::Fetch(fetch) };
         quorum.step(now, input, &mut effects);

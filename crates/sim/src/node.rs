@@ -171,7 +171,8 @@ impl<M: Machine> Node<M> {
                 1 => Generation::BeforePreVotes,
                 _ => Generation::Now,
             },
-            never_lead: voter && options.never_lead >> index & 1 == 1,
+            // An older one has no such setting.
+            never_lead: voter && (options.never_lead & !options.older) >> index & 1 == 1,
             #[cfg(mutants)]
             mutant,
             ..Config::new((!anonymous).then_some(id), PathBuf::new(), voters, at(index))

@@ -195,6 +195,11 @@ impl Options {
             // An observer takes a random bootstrap server a second, and half of them may be away.
             recover_ms: 30_000,
         };
+        // One batch a fetch over a slow network commits some twenty a second; with more than that
+        // to do no request is answered in its time, and each is asked again.
+        if options.latency_us + options.jitter_us > 2_000 {
+            options.fetch_bytes = options.fetch_bytes.max(300);
+        }
         let everyone = (1 << (options.voters + options.observers)) - 1;
         options.older = match rng.below(8) {
             0..5 => 0,

@@ -40,8 +40,9 @@ const EVENTS_PER_SECOND_MAX: u64 = 400_000;
 const LOOK: Span = Span::ms(20);
 /// How long a node that is asked to stop may wait for a successor.
 const HANDOVER: Span = Span::ms(1_000);
-/// How long a client waits after the faults.
-const PATIENCE: Span = Span::ms(4_000);
+/// How long a client waits after the faults. Where each fetch brings one batch over a slow network,
+/// a hundred batches of others come first.
+const PATIENCE: Span = Span::ms(12_000);
 
 /// Something that happens.
 pub(crate) enum Event {

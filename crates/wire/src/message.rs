@@ -12,6 +12,7 @@ mod end_quorum_epoch;
 mod fetch;
 mod fetch_snapshot;
 mod forward;
+mod marks;
 mod quorum;
 mod remove_raft_voter;
 mod update_raft_voter;
@@ -38,14 +39,14 @@ pub use end_quorum_epoch::{
 };
 pub use fetch::{
     AbortedTransaction, DivergingEpoch, FetchNodeEndpoint, FetchRequest, FetchRequestPartition,
-    FetchResponse, FetchResponsePartition, FetchTopic, FetcherMarks, LeaderIdAndEpoch, LeaderMarks,
-    NO_ROOM, ReplicaState, SnapshotId, UNDERSTANDS_MARKS,
+    FetchResponse, FetchResponsePartition, FetchTopic, LeaderIdAndEpoch, ReplicaState, SnapshotId,
 };
 pub use fetch_snapshot::{
     FetchSnapshotCurrentLeader, FetchSnapshotRequest, FetchSnapshotRequestPartition,
     FetchSnapshotResponse, FetchSnapshotResponsePartition, SnapshotTopic,
 };
 pub use forward::{ForwardRequest, ForwardResponse, ForwardResult, Operation, OperationKind};
+pub use marks::{FetcherMarks, LeaderMarks, NEVER_LEADS, NO_ROOM, UNDERSTANDS_MARKS};
 pub use quorum::{
     KRaftVersionFeature, LeaderEndpoint, Listener, NodeEndpoint, QuorumResponse, Topic,
     VoterChangeResponse,

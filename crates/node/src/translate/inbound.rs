@@ -212,6 +212,7 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
         },
         max_wait: Span::ms(max_wait_ms),
         max_bytes: u32::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
+        never_leads: marks.as_ref().is_some_and(|marks| marks.understands & wire::NEVER_LEADS != 0),
         no_room: marks.as_ref().is_some_and(|marks| marks.understands & wire::NO_ROOM != 0),
         round: marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
     })

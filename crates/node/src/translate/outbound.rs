@@ -160,7 +160,8 @@ impl Names {
             },
             marks: round.map(|round| wire::FetcherMarks {
                 understands: wire::UNDERSTANDS_MARKS
-                    | if fetch.no_room { wire::NO_ROOM } else { 0 },
+                    | if fetch.no_room { wire::NO_ROOM } else { 0 }
+                    | if fetch.never_leads { wire::NEVER_LEADS } else { 0 },
                 read_round: round as i64,
                 ..wire::FetcherMarks::default()
             }),

@@ -85,6 +85,7 @@ impl Nonsense {
                     max_bytes: 100,
                     round: self.maybe(round),
                     no_room: false,
+                    never_leads: false,
                 })
             }
         }

@@ -151,6 +151,7 @@ fn fetch(id: u32, at: u64, epoch: u32, round: Option<u64>) -> Request {
         max_bytes: 1_000,
         round,
         no_room: false,
+        never_leads: false,
     })
 }
 

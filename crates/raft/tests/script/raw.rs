@@ -61,6 +61,7 @@ pub fn request(
             max_bytes: 1_000_000,
             round: words.number("round"),
             no_room: false,
+            never_leads: false,
         }),
         "fetchsnapshot" => Request::FetchSnapshot(FetchSnapshot {
             epoch,

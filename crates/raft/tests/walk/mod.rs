@@ -274,6 +274,7 @@ impl Walk {
                 max_bytes: 1_000,
                 round: self.rng.one_in(2).then(|| self.rng.below(4)),
                 no_room: false,
+                never_leads: false,
             }),
             2 => Request::BeginQuorumEpoch(BeginQuorumEpoch {
                 epoch,

@@ -5,7 +5,7 @@
 use super::{Failure, Logs, Sight};
 use crate::book::{Book, Entry};
 use crate::network::Process;
-use quorate_base::Offset;
+use quorate_base::{Epoch, Offset};
 use std::collections::BTreeMap;
 
 const NAME: &str = "committed_never_changes";
@@ -14,6 +14,8 @@ const NAME: &str = "committed_never_changes";
 #[derive(Default)]
 pub(crate) struct CommittedNeverChanges {
     pub ledger: Book,
+    /// The epoch of the node that first knew each of them to be committed: no earlier leader did.
+    epochs: Vec<Epoch>,
     /// How many batches of each process were compared.
     compared: BTreeMap<Process, usize>,
 }
@@ -48,6 +50,7 @@ impl CommittedNeverChanges {
                 None => {
                     durable_on_majority(*compared, entry, node, logs)?;
                     self.ledger.entries.push(entry.clone());
+                    self.epochs.push(sight.view.epoch);
                     grown += 1;
                 }
             }
@@ -56,10 +59,18 @@ impl CommittedNeverChanges {
         Ok(grown)
     }
 
-    /// A node's log has only so many batches of what it had: it was cut.
-    pub fn cut(&self, node: usize, before: &Book, left: usize) -> Result<(), Failure> {
+    /// A node's log has only so many batches of what it had: it was cut, in this epoch. Whoever
+    /// still follows a deposed leader may cut off what a later one has committed without it.
+    pub fn cut(
+        &self,
+        node: usize,
+        epoch: Epoch,
+        before: &Book,
+        left: usize,
+    ) -> Result<(), Failure> {
+        let later = self.epochs.get(left).is_some_and(|committed| *committed > epoch);
         match (before.entries.get(left), self.ledger.entries.get(left)) {
-            (Some(gone), Some(committed)) if gone == committed => Err(Failure::new(
+            (Some(gone), Some(committed)) if gone == committed && !later => Err(Failure::new(
                 NAME,
                 format!(
                     "node {} cuts off offset {} of epoch {}, which is committed",

@@ -25,7 +25,9 @@ impl<C: Clients> World<C> {
         if let Job::Truncate(cut) = &job {
             self.marks.hit("a log was cut");
             let left = self.books[node].entries.partition_point(|entry| entry.base < cut.end);
-            self.committed.cut(node, &self.books[node], left)?;
+            let epoch = self.nodes[node].running.as_ref().map(|r| r.replica.view().epoch);
+            let epoch = epoch.unwrap_or_default();
+            self.committed.cut(node, epoch, &self.books[node], left)?;
             self.durable[node] = self.durable[node].min(cut.end);
         }
         if let Job::Adopt(adopt) = &job {
