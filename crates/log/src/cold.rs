@@ -5,7 +5,7 @@ use crate::Error;
 use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
 use bytes::Bytes;
-use quorate_base::Offset;
+use quorate_base::{Epoch, Offset};
 
 /// Where to read and how much. If the log's generation is another one when the bytes arrive, drop
 /// them.
@@ -27,6 +27,18 @@ pub struct ColdRead {
     pub end: Offset,
     /// How many bytes are wanted; the first batch may be larger.
     pub max_bytes: u32,
+    /// The epochs of this part of the log, by their first offsets.
+    pub epochs: Vec<(Epoch, Offset)>,
+}
+
+impl ColdRead {
+    /// Whether the batch is of the epoch that the log says. Its checksum leaves the epoch out.
+    fn agrees(&self, header: &Header) -> bool {
+        let after = self.epochs.partition_point(|(_, first)| *first <= header.base);
+        let within = self.epochs.get(after).is_some_and(|(_, first)| *first < header.end());
+        let epoch = after.checked_sub(1).map(|at| self.epochs[at].0);
+        !within && epoch.is_none_or(|epoch| epoch == header.epoch)
+    }
 }
 
 /// Whole batches, one after the other; empty if the first one ends beyond the plan's `end`. A batch
@@ -38,6 +50,9 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
     if first.last >= plan.end {
         return Ok(Bytes::new());
     }
+    if !plan.agrees(&first) {
+        return Err(file.damaged(position, format!("epoch {}", first.epoch)));
+    }
     let want = u64::from(plan.max_bytes).max(first.bytes).min(plan.size.saturating_sub(position));
     let bytes = file.read(position, want as usize)?;
 
@@ -45,7 +60,7 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
     while taken < bytes.len() {
         match Header::check(&bytes[taken..]) {
             // A checksum leaves the base offset out.
-            Ok(header) if header.last < plan.end && header.base == end => {
+            Ok(header) if header.last < plan.end && header.base == end && plan.agrees(&header) => {
                 taken += header.bytes as usize;
                 end = header.end();
             }

@@ -82,6 +82,14 @@ impl EpochTable {
         cut
     }
 
+    /// Those that the log is in from one offset to another, the first of them perhaps since before.
+    pub(crate) fn within(&self, from: Offset, end: Offset) -> &[(Epoch, Offset)] {
+        let entries = self.entries();
+        let first = entries.partition_point(|(_, first)| *first <= from).saturating_sub(1);
+        let last = entries.partition_point(|(_, first)| *first < end);
+        &entries[first..last.max(first)]
+    }
+
     /// The entries that begin below `end`.
     pub(crate) fn below(&self, end: Offset) -> &[(Epoch, Offset)] {
         &self.entries[..self.entries.partition_point(|(_, first)| *first < end)]

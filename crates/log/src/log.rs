@@ -253,6 +253,7 @@ impl Log {
             from,
             end,
             max_bytes,
+            epochs: self.epochs.within(from, end).to_vec(),
         }
     }
 

@@ -257,6 +257,8 @@ impl<C: Clients> World<C> {
     /// A process is gone. `lost`: so is part of what was not synced; `dark`: its machine is off.
     pub(super) fn end_process(&mut self, node: usize, lost: bool, dark: bool, lasts: Span) {
         let process = self.life(node);
+        // What its last turn promised, nobody may have looked at.
+        self.durable[node] = self.durable[node].max(self.promises.stored(node));
         self.nodes[node].die(lost);
         self.nodes[node].paused_until = self.now;
         let host = if dark { Host::NoPower } else { Host::NoProcess };

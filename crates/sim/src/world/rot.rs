@@ -77,9 +77,7 @@ impl<C: Clients> World<C> {
             && (mending || self.nodes[node].must_reach() || self.nodes[node].read_files().is_err());
         (self.nodes[node].rotten, self.nodes[node].mending) = (found, found);
         if found {
-            // What the last turn of the process promised, nobody may have looked at.
-            let durable = self.durable[node].max(self.promises.stored(node));
-            let lost = Lost { book: self.books[node].clone(), durable };
+            let lost = Lost { book: self.books[node].clone(), durable: self.durable[node] };
             let newer = |before: &Lost| before.last().log_order() < lost.last().log_order();
             if self.lost[node].as_ref().is_none_or(newer) {
                 self.lost[node] = Some(lost);
