@@ -208,7 +208,10 @@ impl<C: Clients> World<C> {
             self.line(node, || format!("{level} {line}"));
             // Those who slept meanwhile tell a node that forgot everything of its last leadership.
             let forgot = self.nodes[node].wiped && line.contains("named as leader of epoch");
-            let full = !self.nodes[node].full.is_empty() && line.contains("of this node is full");
+            // What gave up a part of the reserve may be noticed only when there is room again.
+            let of_disk = &self.nodes[node];
+            let full = !of_disk.full.is_empty() || of_disk.running.as_ref().is_some_and(|r| r.full);
+            let full = full && line.contains("of this node is full");
             if level == Level::ERROR && !forgot && !full {
                 let what = format!("node {} calls for a human: {line}", node + 1);
                 return Err(Failure::new("no_error_lines", what));
