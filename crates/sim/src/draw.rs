@@ -89,7 +89,8 @@ fn fault(kind: u32, nodes: u64, at: Time, rng: &mut Rng, steps: &mut Vec<(Time, 
         // A disk that does nothing at all for a while.
         11 => Step::Slow { node, by: lasts, lasts },
         12 => Step::Wipe { node, lasts },
-        13 => Step::Rot { node, at: rng.below(1 << 32) },
+        // Mostly under a running node (an even number): it has to find out by itself.
+        13 => Step::Rot { node, at: rng.below(1 << 32) & if rng.one_in(4) { !0 } else { !1 } },
         14 => {
             let most = [20, 1_000, 100_000][rng.below(3) as usize];
             Step::Clock { node, by: span(rng, 1, most), back: rng.one_in(2) }
