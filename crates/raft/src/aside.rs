@@ -35,7 +35,7 @@ impl Quorum {
         self.config.never_lead && role.fetch_at <= self.now + half
     }
 
-    /// There is a leader again: patience begins anew with the next loss.
+    /// There is a leader again, perhaps this replica: patience begins anew with the next loss.
     pub(crate) fn content(&mut self) {
         self.aside = None;
     }

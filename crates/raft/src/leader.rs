@@ -103,6 +103,7 @@ impl Quorum {
         granting: Vec<ReplicaKey>,
         out: &mut Vec<Effect>,
     ) {
+        self.content();
         let others = self.voters.keys().filter(|key| key.id != own);
         let voters: Vec<_> = others.map(|key| Progress::new(key, true)).collect();
         let alone = voters.is_empty();

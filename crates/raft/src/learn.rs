@@ -38,6 +38,8 @@ impl Quorum {
             let wait = self.wait_by_rank(&end.successors);
             if let Role::Follower(role) = &mut self.role {
                 role.fetch_at = self.now + wait;
+                // It said itself that it leads no more, so nothing speaks against a successor.
+                role.fetched = false;
             }
         }
         let body =
