@@ -145,9 +145,10 @@ impl fmt::Display for Error {
                 ": the directory is in use and is left as it is; name an empty directory to format",
             ),
             Error::Malformed { .. } => write!(f, "; {REPLACE}"),
-            Error::Damaged { .. } => write!(
-                f,
-                "; this was on disk and may be promised to others, so it is not cut off; {REPLACE}"
+            Error::Damaged { .. } => f.write_str(
+                "; this was on disk and may be promised to others, so it is not cut off. Where other \
+                 nodes vote, a start sets it aside and copies it again; a node that votes alone needs \
+                 the file back from a copy",
             ),
             Error::Uncovered { start, .. } => write!(
                 f,

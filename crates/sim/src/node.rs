@@ -99,6 +99,8 @@ pub(crate) struct Node<M: Machine> {
     pub slow: Vec<Span>,
     /// The rooms that faults in force leave on its disk, and their steps.
     pub full: Vec<(usize, u64)>,
+    /// Its disk was filled again while its reserve was not whole: others took what it gave up.
+    pub robbed: bool,
     /// A call of its disk will fail, and then it is down for so long.
     pub broken: Option<Span>,
     /// It does not come back.
@@ -187,6 +189,7 @@ impl<M: Machine> Node<M> {
             paused_until: Time(0),
             slow: Vec::new(),
             full: Vec::new(),
+            robbed: false,
             broken: None,
             out: false,
             rotten: false,
@@ -301,6 +304,15 @@ impl<M: Machine> Node<M> {
         let written = running.store.run(&mut jobs).map_err(broke)?;
         self.deleted.extend(written.deleted);
         Ok(newest)
+    }
+
+    /// The room on its disk is about to be taken anew, also what the reserve gave up for its own
+    /// writes.
+    pub fn note_theft(&mut self) {
+        self.robbed |= match &self.running {
+            Some(running) => running.reserve.held_bytes() < self.config.reserve_bytes,
+            None => !self.full.is_empty(),
+        };
     }
 
     /// Its disk became full since this was asked.

@@ -146,12 +146,27 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
             Ok(())
         }
         (damaged, _) => failed(format!(
-            "{} is damaged in {damaged} {}: keep the directory as it is and give the node a newly \
-             formatted one, which it fills from the other voters",
+            "{} is damaged in {damaged} {}: {}",
             dir.display(),
             if damaged == 1 { "place" } else { "places" },
+            if findings.iter().any(is_of_promises) { OF_PROMISES } else { OF_RECORDS },
         )),
     }
+}
+
+/// What others have as well.
+const OF_RECORDS: &str = "where other nodes vote, start the node: it sets this aside and copies it \
+                          again. A node that votes alone needs the files back from a copy";
+
+/// What nobody else knows.
+const OF_PROMISES: &str = "keep the directory as it is, and give the node a newly formatted one, but \
+                           only while all other voters run and none lags (`quorate quorum status`): \
+                           what this node confirmed must be on them";
+
+/// Whether it is in a small file that says what the node has promised, or who it is.
+fn is_of_promises(finding: &quorate_log::Finding) -> bool {
+    let names = ["quorum-state", "meta.properties", "quorate-must-reach", "partition.metadata"];
+    !finding.mends && names.iter().any(|name| finding.path.ends_with(name))
 }
 
 /// How many of the files are a node's.

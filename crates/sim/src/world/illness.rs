@@ -30,6 +30,7 @@ impl<C: Clients> World<C> {
     }
 
     pub(super) fn fill(&mut self, node: usize, step: usize, room: u64) {
+        self.nodes[node].note_theft();
         self.nodes[node].full.push((step, room));
         self.nodes[node].limit_room();
     }
@@ -38,6 +39,7 @@ impl<C: Clients> World<C> {
         let full = &mut self.nodes[node].full;
         if let Some(at) = full.iter().position(|(filled, _)| *filled == step) {
             full.swap_remove(at);
+            self.nodes[node].note_theft();
             self.nodes[node].limit_room();
         }
     }
@@ -70,7 +72,7 @@ impl<C: Clients> World<C> {
                 self.queue.push(self.now + REFILL, Event::Refill(process));
                 return Ok(());
             }
-            Ok(true) => {}
+            Ok(true) => self.nodes[node].robbed = false,
         }
         self.marks.hit("a disk had room again");
         self.line(node, || "its disk has room again".to_owned());
@@ -101,7 +103,9 @@ impl<C: Clients> World<C> {
                 self.marks.hit("a disk failed and its node stopped");
                 lasts
             }
-            (None, true) if self.plan.options.reserve_bytes >= AMPLE_RESERVE => {
+            (None, true)
+                if self.plan.options.reserve_bytes >= AMPLE_RESERVE && !self.nodes[node].robbed =>
+            {
                 let what = format!("node {} has a reserve and stops: {why}", node + 1);
                 return Err(Failure::new("full_disks_are_lived_through", what));
             }
