@@ -89,7 +89,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                         self.writing = Some(Writing { id, timestamp_ms, image, writer });
                     }
                     Err(error) => {
-                        return Some(Report::NotWritten { id, why: error.to_string() });
+                        return Some(Report::NotWritten { id, why: error.fault() });
                     }
                 }
                 None
@@ -110,7 +110,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
             let Some(record) = image.next() else {
                 return Some(match writer.freeze() {
                     Ok(snapshot) => Report::Written(snapshot),
-                    Err(error) => Report::NotWritten { id, why: error.to_string() },
+                    Err(error) => Report::NotWritten { id, why: error.fault() },
                 });
             };
             let record = SnapshotRecord {
@@ -122,7 +122,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                 encoded_headers: &record.headers,
             };
             if let Err(error) = writer.record(&record) {
-                return Some(Report::NotWritten { id, why: error.to_string() });
+                return Some(Report::NotWritten { id, why: error.fault() });
             }
             if writer.bytes() >= until {
                 break;
@@ -146,7 +146,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         if position == 0 {
             self.abandon();
             let partial = PartialSnapshot::create(self.room(reserve), &self.partition, id);
-            self.download = Some(partial.map_err(|error| error.to_string())?);
+            self.download = Some(partial.map_err(|error| error.fault())?);
         }
         Ok(())
     }
@@ -158,7 +158,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         bytes: Bytes,
         last: bool,
     ) -> Result<Option<(Snapshot, Head)>, String> {
-        let text = |error: Error| error.to_string();
+        let text = |error: Error| error.fault();
         let partial = self.download.as_mut().ok_or("its first bytes are not here")?;
         if (partial.id(), partial.bytes()) != (id, position) {
             let (of, upto) = (partial.id(), partial.bytes());
@@ -183,13 +183,13 @@ impl<M: Machine, D: Disk> Lane<M, D> {
             while reader.next()?.is_some() {}
             Ok(())
         });
-        read.err().map(|error| error.to_string())
+        read.err().map(|error| error.fault())
     }
 
     fn load(&mut self, id: OffsetEpoch, mut machine: Box<M>) -> Report<M> {
         let mut reader = match SnapshotReader::open(&self.disk, &self.partition, id) {
             Ok(reader) => reader,
-            Err(error) => return Report::Unreadable { id, why: error.to_string() },
+            Err(error) => return Report::Unreadable { id, why: error.fault() },
         };
         let timestamp_ms = reader.timestamp_ms();
         let (mut fault, mut batch) = (None, VecDeque::new());
@@ -204,7 +204,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                     ),
                     Ok(None) => return None,
                     Err(error) => {
-                        fault = Some(error.to_string());
+                        fault = Some(error.fault());
                         return None;
                     }
                 }
