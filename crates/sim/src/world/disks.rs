@@ -261,7 +261,8 @@ impl<C: Clients> World<C> {
         self.durable[node] = self.durable[node].max(self.promises.stored(node));
         // A flipped bit, and a loss of power that tears the mark which tells it from a torn tail,
         // are more in one life than a log can tell apart.
-        self.nodes[node].die(lost && !self.nodes[node].rotten);
+        let lost = lost && !self.nodes[node].rotten;
+        self.nodes[node].die(lost);
         self.nodes[node].paused_until = self.now;
         let host = if dark { Host::NoPower } else { Host::NoProcess };
         self.gone(process, host, lasts);
