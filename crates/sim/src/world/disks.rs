@@ -32,6 +32,7 @@ impl<C: Clients> World<C> {
         }
         if let Job::Adopt(adopt) = &job {
             self.marks.hit("a snapshot was adopted");
+            self.nodes[node].adopts = true;
             self.books[node].adopt(&self.committed.ledger, adopt.snapshot.offset);
             self.matched[node] = self.books[node].entries.len();
             self.durable[node] = Offset::ZERO;
