@@ -22,8 +22,14 @@ const WALKS: u64 = 500;
 
 /// Not for walks. For the first the simulator has plans that aim at it (`deaf_leader` in its
 /// `tests/mutants.rs`); no honest leader offers a snapshot that is not ahead; disks of walks are
-/// not damaged.
-const NO_WALK: [Mutant; 3] = [Mutant::CountAnyRound, Mutant::AdoptStale, Mutant::VoteWhileDamaged];
+/// not damaged, and nobody in them is not to lead.
+const NO_WALK: [Mutant; 5] = [
+    Mutant::CountAnyRound,
+    Mutant::AdoptStale,
+    Mutant::VoteWhileDamaged,
+    Mutant::ServeAsCaretaker,
+    Mutant::StandAsideForever,
+];
 
 #[test]
 fn every_mutant_is_caught_by_a_script_and_by_a_walk() {
