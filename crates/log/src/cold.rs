@@ -1,9 +1,9 @@
 //! Reads batches that are on disk only. Runs on a thread of its own, so it shares nothing with the
 //! log: the plan is a value, and checksums are checked before anything is served.
 
-use crate::Error;
 use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
+use crate::{Error, epoch_file};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset};
 
@@ -31,16 +31,6 @@ pub struct ColdRead {
     pub epochs: Vec<(Epoch, Offset)>,
 }
 
-impl ColdRead {
-    /// Whether the batch is of the epoch that the log says. Its checksum leaves the epoch out.
-    fn agrees(&self, header: &Header) -> bool {
-        let after = self.epochs.partition_point(|(_, first)| *first <= header.base);
-        let within = self.epochs.get(after).is_some_and(|(_, first)| *first < header.end());
-        let epoch = after.checked_sub(1).map(|at| self.epochs[at].0);
-        !within && epoch.is_none_or(|epoch| epoch == header.epoch)
-    }
-}
-
 /// Whole batches, one after the other; empty if the first one ends beyond the plan's `end`. A batch
 /// that is not as it was written is an error, once it is the first; before that the ones ahead of
 /// it are served.
@@ -50,7 +40,7 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
     if first.last >= plan.end {
         return Ok(Bytes::new());
     }
-    if !plan.agrees(&first) {
+    if !epoch_file::agree(&plan.epochs, &first) {
         return Err(file.damaged(position, format!("epoch {}", first.epoch)));
     }
     let want = u64::from(plan.max_bytes).max(first.bytes).min(plan.size.saturating_sub(position));
@@ -60,7 +50,11 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
     while taken < bytes.len() {
         match Header::check(&bytes[taken..]) {
             // A checksum leaves the base offset out.
-            Ok(header) if header.last < plan.end && header.base == end && plan.agrees(&header) => {
+            Ok(header)
+                if header.last < plan.end
+                    && header.base == end
+                    && epoch_file::agree(&plan.epochs, &header) =>
+            {
                 taken += header.bytes as usize;
                 end = header.end();
             }

@@ -8,6 +8,7 @@
 //!
 //! The first entry also says where the log begins, once a snapshot stands for what was before.
 
+use crate::Header;
 use crate::error::BadText;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch};
@@ -155,6 +156,15 @@ impl EpochTable {
             None => Ok(table),
         }
     }
+}
+
+/// Whether entries of an epoch table, those of a part of the log or all, say of a batch there what
+/// it says of itself. Its checksum leaves the epoch out.
+pub(crate) fn agree(entries: &[(Epoch, Offset)], header: &Header) -> bool {
+    let upto = entries.partition_point(|(_, first)| *first <= header.base);
+    let epoch = upto.checked_sub(1).map(|at| entries[at].0);
+    let within = entries.get(upto).is_some_and(|(_, first)| *first < header.end());
+    !within && epoch.is_none_or(|epoch| epoch == header.epoch)
 }
 
 #[cfg(test)]

@@ -195,7 +195,8 @@ fn walk<D: Disk>(
                 None => !bad,
                 Some(Found::Batch(batch)) => {
                     let Header { base, epoch: own, .. } = batch.header;
-                    let agrees = table.is_none_or(|table| agrees(table, &batch.header));
+                    let agrees =
+                        table.is_none_or(|table| epoch_file::agree(table.entries(), &batch.header));
                     !bad && agrees && base == at.end && own >= epoch
                 }
                 Some(Found::Damaged(..) | Found::Nothing(_)) => false,
@@ -258,15 +259,6 @@ impl Placing {
         let guess = self.guess.take();
         end.or(guess)
     }
-}
-
-/// Whether an epoch table says of a batch what the batch says of itself.
-fn agrees(table: &EpochTable, header: &Header) -> bool {
-    let entries = table.entries();
-    let upto = entries.partition_point(|(_, first)| *first <= header.base);
-    let epoch = upto.checked_sub(1).map(|at| entries[at].0);
-    let within = entries.get(upto).is_some_and(|(_, first)| *first < header.end());
-    !within && epoch.is_none_or(|epoch| epoch == header.epoch)
 }
 
 /// How far the log went, as far as anything here says: what may have been confirmed.

@@ -40,27 +40,12 @@ impl FileKind {
 impl Fact<'_> {
     /// The line of a record with this text in place of its value; of anything else, its own line.
     pub fn with_payload(&self, payload: &str) -> String {
-        match self {
-            Fact::Record { record, sequence, .. } => {
-                let mut line = record_head(record, *sequence);
-                if let Some(key) = record.key {
-                    line += &format!(" key: {}", bytes(key));
-                }
-                line + " payload: " + payload
-            }
-            Fact::File { .. }
-            | Fact::Batch { .. }
-            | Fact::BadRecord(_)
-            | Fact::Offset(_)
-            | Fact::Time(_)
-            | Fact::Epoch(..)
-            | Fact::Election(_)
-            | Fact::Topic(_)
-            | Fact::Meta(_)
-            | Fact::Mark { .. }
-            | Fact::MustReach(_)
-            | Fact::Bad { .. } => self.to_string(),
+        let Fact::Record { record, sequence, .. } = self else { return self.to_string() };
+        let mut line = record_head(record, *sequence);
+        if let Some(key) = record.key {
+            line += &format!(" key: {}", bytes(key));
         }
+        line + " payload: " + payload
     }
 }
 

@@ -71,8 +71,6 @@ pub struct Settings {
     pub snapshot_bytes: u64,
     /// `metadata.log.max.snapshot.interval.ms`.
     pub snapshot_interval: Span,
-    /// Leaves leading to others (rule P66).
-    pub never_lead: bool,
     /// `quorate.cleanup.policy=delete`: the log begins at a snapshot, and older records go.
     pub trims: bool,
     /// `metadata.max.retention.bytes` and `.ms`.

@@ -206,7 +206,6 @@ pub fn start<M: Machine, D: Disk>(
         fetch_timeout: config.fetch_timeout,
         snapshot_bytes: config.snapshot_bytes,
         snapshot_interval: config.snapshot_interval,
-        never_lead: config.never_lead,
         trims: config.cleanup == Cleanup::Delete,
         retention: Retention { bytes: config.retention_bytes, ms: config.retention_ms },
         #[cfg(mutants)]

@@ -49,7 +49,7 @@ impl Quorum {
     }
 
     /// Whether it leads, and leads only until another can. A sole voter has nobody to wait for.
-    pub(crate) fn is_caretaker(&self) -> bool {
+    pub fn is_caretaker(&self) -> bool {
         let leads = matches!(self.role, Role::Leader(_)) && !self.is_only_voter();
         self.config.never_lead && leads && !mutant!(self, ServeAsCaretaker)
     }

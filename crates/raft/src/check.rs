@@ -48,12 +48,6 @@ impl Quorum {
             self.epochs.last(),
             self.standing.epoch
         );
-        assert!(
-            self.voters == self.decrees.in_force().voters,
-            "{:?} counts, and the log says {:?}",
-            self.voters,
-            self.decrees
-        );
         let snapshots = &self.snapshots;
         assert!(
             snapshots.windows(2).all(|w| w[0].offset < w[1].offset)

@@ -65,6 +65,11 @@ impl Decrees {
         self.later.last().map_or(&self.before, |(_, seats)| seats)
     }
 
+    /// Those that count [P64].
+    pub(crate) fn voters(&self) -> &Voters {
+        &self.in_force().voters
+    }
+
     /// Whether the voters in force were never in a log: they come from the bootstrap snapshot.
     pub(crate) fn unwritten(&self) -> bool {
         self.founding && self.later.is_empty()
@@ -96,7 +101,7 @@ impl Decrees {
         Ok(())
     }
 
-    /// The log is cut back to `end`: true if other voters or another version are in force now.
+    /// The log is cut back to `end`: what was in force before is again.
     pub(crate) fn truncate(&mut self, end: Offset) {
         self.later.truncate(self.later.partition_point(|(base, _)| *base < end));
     }

@@ -199,7 +199,6 @@ impl Quorum {
             self.refuse(Node::Replica(leader), Complaint::Decree { bad }, out);
             return;
         }
-        self.reseat();
         self.adopt_snapshot(snapshot, out);
     }
 

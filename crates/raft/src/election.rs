@@ -157,10 +157,10 @@ impl Quorum {
 
     /// The wait of this replica's rank among the voters that the dead leader leaves.
     pub(crate) fn stagger(&self) -> Span {
-        let before = self
-            .voters
-            .keys()
-            .filter(|voter| Some(voter.id) != self.standing.leader && Some(voter.id) < self.id());
+        let before =
+            self.decrees.voters().keys().filter(|voter| {
+                Some(voter.id) != self.standing.leader && Some(voter.id) < self.id()
+            });
         Span(self.config.death_stagger.0.saturating_mul(before.count() as u64))
     }
 
@@ -296,7 +296,7 @@ impl Quorum {
         let Some(own) = self.key else { return };
         let hurries = process_gone && !self.stands_aside();
         let role = Prospective {
-            tally: Tally::new(self.voters.keys(), own),
+            tally: Tally::new(self.decrees.voters().keys(), own),
             election_at: self.random_election_at(),
             ask_again_at: hurries.then(|| self.now + ASK_AGAIN),
         };
@@ -367,7 +367,7 @@ impl Quorum {
         let mut standing = Standing::fresh(self.standing.epoch.next());
         standing.voted = Some(own);
         let role = Candidate {
-            tally: Tally::new(self.voters.keys(), own),
+            tally: Tally::new(self.decrees.voters().keys(), own),
             election_at: self.random_election_at(),
         };
         self.enter(standing, Role::Candidate(role), out);
@@ -401,6 +401,6 @@ impl Quorum {
         let lacks = |voter: ReplicaKey| {
             self.peers.speaks(voter.id).is_some_and(|features| !features.pre_vote)
         };
-        self.voters.keys().any(lacks)
+        self.decrees.voters().keys().any(lacks)
     }
 }

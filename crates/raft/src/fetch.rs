@@ -71,7 +71,7 @@ impl Quorum {
         if fetch.from.offset < self.end || fetch.max_wait == Span::ZERO || news {
             return false;
         }
-        let voter = fetch.replica.is_some_and(|key| self.voters.contains(key));
+        let voter = fetch.replica.is_some_and(|key| self.decrees.voters().contains(key));
         let Role::Leader(leader) = &mut self.role else { return false };
         // A read waits for this voter to come back with the round that the answer will carry.
         let read = voter && fetch.round.is_some_and(|echo| leader.reads.wait_beyond(echo));

@@ -64,14 +64,14 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) -> bool {
         let listed = self.config.bootstrap;
-        let count = if listed > 0 { listed } else { self.voters.len() };
+        let count = if listed > 0 { listed } else { self.decrees.voters().len() };
         if self.peers.fetches() > 0 || count == 0 {
             return false;
         }
         let first = self.rng.below(count as u64) as usize;
         for at in (first..count).chain(0..first) {
             let node = match listed {
-                0 => Node::Replica(self.voters.entries()[at].key.id),
+                0 => Node::Replica(self.decrees.voters().entries()[at].key.id),
                 _ => Node::Bootstrap(at),
             };
             let skip = |id: Option<ReplicaId>| id.is_some_and(|id| node == Node::Replica(id));
@@ -208,7 +208,6 @@ impl Quorum {
         self.end = cut;
         self.epochs.truncate(cut);
         self.decrees.truncate(cut);
-        self.reseat();
         let id = self.writes.truncate(cut);
         if !mutant!(self, SkipTruncate) {
             out.push(Effect::Write { id, write: Write::Truncate { end: cut } });
@@ -253,7 +252,6 @@ impl Quorum {
             self.epochs.append(batch.epoch, batch.base);
             self.end = batch.last + 1;
         }
-        self.reseat();
         if self.end > base {
             let (end, epoch) = (self.end, self.epochs.last());
             let id = self.writes.append(end);

@@ -104,7 +104,7 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) {
         self.content();
-        let others = self.voters.keys().filter(|key| key.id != own);
+        let others = self.decrees.voters().keys().filter(|key| key.id != own);
         let voters: Vec<_> = others.map(|key| Progress::new(key, true)).collect();
         let alone = voters.is_empty();
         let leader = Leader {
@@ -124,7 +124,7 @@ impl Quorum {
             leader.election_write = self.election_write;
         }
         // The first record of the epoch: once it is committed, so is all before it [P41].
-        let voters = self.voters.keys().collect();
+        let voters = self.decrees.voters().keys().collect();
         let decree = self.decree_to_write();
         let decreed = decree
             .iter()
@@ -133,7 +133,6 @@ impl Quorum {
         if let Some(decree) = &decree {
             let appended = self.decrees.append(self.end, decree);
             appended.expect("what is in force, with the own entry as it is now");
-            self.reseat();
         }
         let record = ControlRecord::LeaderChange { leader: own, voters, granting, decree };
         self.append(records, Source::Control(record), out);
@@ -340,7 +339,7 @@ impl Quorum {
         };
         voter.marked = true;
         let marks = leader.voters.iter().filter(|voter| voter.marked).count();
-        if marks + 1 >= self.voters.majority() {
+        if marks + 1 >= self.decrees.voters().majority() {
             leader.quorum_at = again;
             leader.voters.iter_mut().for_each(|voter| voter.marked = false);
         }

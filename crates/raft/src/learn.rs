@@ -222,6 +222,6 @@ impl Quorum {
         if !told.is_empty() {
             return Some(told.clone());
         }
-        self.voters.by_id(leader).map(|voter| voter.endpoints.clone())
+        self.decrees.voters().by_id(leader).map(|voter| voter.endpoints.clone())
     }
 }

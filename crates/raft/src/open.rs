@@ -148,7 +148,6 @@ impl Quorum {
         }
         let mut quorum = Quorum {
             key,
-            voters: decrees.in_force().voters.clone(),
             decrees,
             rng: Rng::new(seed),
             now,
@@ -214,7 +213,7 @@ impl Quorum {
         self.standing.leader = if led && !voter { None } else { file.leader };
         self.role = match (file.leader, self.key) {
             (Some(_), Some(_)) if led && voter => self.resigned(),
-            (Some(leader), _) if !led => match self.voters.by_id(leader) {
+            (Some(leader), _) if !led => match self.decrees.voters().by_id(leader) {
                 Some(voter) => {
                     self.standing.endpoints = voter.endpoints.clone();
                     Role::Follower(Follower {
@@ -228,7 +227,7 @@ impl Quorum {
                 None => self.waiting(),
             },
             (None, Some(own)) if stood && voter => Role::Candidate(Candidate {
-                tally: Tally::new(self.voters.keys(), own),
+                tally: Tally::new(self.decrees.voters().keys(), own),
                 election_at: self.random_election_at(),
             }),
             (Some(_) | None, Some(_) | None) => self.waiting(),
@@ -256,7 +255,7 @@ impl Quorum {
     fn resigned(&mut self) -> Role {
         // It no longer knows who has how much. All are named all the same, since whoever is not
         // waits longest of all, and the pre-vote tells who has too little [P24].
-        let others = self.voters.keys().filter(|key| Some(key.id) != self.config.id);
+        let others = self.decrees.voters().keys().filter(|key| Some(key.id) != self.config.id);
         let successors: Vec<ReplicaKey> = others.collect();
         let unacked = successors.iter().map(|key| key.id).collect();
         let election_at = self.random_election_at();

@@ -15,7 +15,6 @@ use crate::mutants::mutant;
 use crate::outbox::Outbox;
 use crate::peers::{Node, Peers, Question};
 use crate::role::{Role, Standing};
-use crate::voters::Voters;
 use crate::writes::Writes;
 use crate::{Config, ElectionState};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Time};
@@ -29,8 +28,7 @@ pub struct Quorum {
     pub(crate) config: Config,
     /// This replica; `None` without a node id.
     pub(crate) key: Option<ReplicaKey>,
-    /// Those in force: the latest in the log, committed or not [P64].
-    pub(crate) voters: Voters,
+    /// Who counts, as the log says [P64].
     pub(crate) decrees: Decrees,
     pub(crate) rng: Rng,
     /// The latest time a step was given. Invariant: never falls.
@@ -326,7 +324,7 @@ impl Quorum {
         if self.standing.leader == Some(id) && !self.standing.endpoints.is_empty() {
             return self.standing.endpoints.clone();
         }
-        let voter = self.voters.by_id(id);
+        let voter = self.decrees.voters().by_id(id);
         voter.map_or_else(|| std::sync::Arc::from([]), |voter| voter.endpoints.clone())
     }
 
@@ -406,11 +404,6 @@ impl Quorum {
         self.config.id
     }
 
-    /// Others may be in force now: the log grew, was cut back, or begins anew.
-    pub(crate) fn reseat(&mut self) {
-        self.voters = self.decrees.in_force().voters.clone();
-    }
-
     /// What a snapshot that ends at `end`, a committed offset, has to say of version and voters.
     pub fn decree_at(&self, end: Offset) -> Decree {
         self.decrees.at(end)
@@ -423,11 +416,11 @@ impl Quorum {
 
     /// Whether the voter set names this replica [P3].
     pub(crate) fn is_voter(&self) -> bool {
-        self.key.is_some_and(|key| self.voters.contains(key))
+        self.key.is_some_and(|key| self.decrees.voters().contains(key))
     }
 
     pub(crate) fn is_only_voter(&self) -> bool {
-        self.key.is_some_and(|key| self.voters.only(key))
+        self.key.is_some_and(|key| self.decrees.voters().only(key))
     }
 
     pub(crate) fn may_stand(&self) -> bool {

@@ -82,9 +82,9 @@ impl Quorum {
     /// few to elect one of them: waiting would bring no successor that outlives this replica.
     fn no_successor(&self) -> bool {
         let Role::Resigned(role) = &self.role else { return false };
-        let heard = self.voters.keys().count() - 1 - role.unacked.len();
+        let heard = self.decrees.voters().keys().count() - 1 - role.unacked.len();
         let all_gone = !role.gone.is_empty() && role.gone.len() == role.unacked.len();
-        all_gone && heard < self.voters.majority()
+        all_gone && heard < self.decrees.voters().majority()
     }
 
     pub(crate) fn on_shutdown(&mut self, until: Time) {

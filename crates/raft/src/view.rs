@@ -134,7 +134,7 @@ impl Quorum {
             download: self.progress_of_download(),
             last_epoch: self.epochs.last(),
             epochs: self.epochs.entries(),
-            voters: self.voters.entries(),
+            voters: self.decrees.voters().entries(),
             kraft_version: self.kraft_version(),
             epoch_start: leading.map(|leader| leader.epoch_start),
             followers: leading.map_or(&[], |leader| &leader.voters),

@@ -215,8 +215,7 @@ impl<M: Machine> Replica<M> {
                  a majority of them must be up and reachable"
             );
         }
-        let serves = self.settings.never_lead && view.voters.len() > 1;
-        if role == RoleName::Leader && serves {
+        if self.quorum.is_caretaker() {
             warn!(
                 %epoch,
                 "this node is not to lead (quorate.election.never.lead), but no other voter can be elected: it \

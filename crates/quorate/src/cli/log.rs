@@ -188,23 +188,8 @@ pub(super) fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
 }
 
 fn fact_text(fact: &Fact<'_>, decoder: Decoder) -> String {
-    let read = match fact {
-        Fact::Record { record, control: None, .. } => decoder.read(record),
-        Fact::Record { control: Some(_), .. }
-        | Fact::File { .. }
-        | Fact::Batch { .. }
-        | Fact::BadRecord(_)
-        | Fact::Offset(_)
-        | Fact::Time(_)
-        | Fact::Epoch(..)
-        | Fact::Election(_)
-        | Fact::Topic(_)
-        | Fact::Meta(_)
-        | Fact::Mark { .. }
-        | Fact::MustReach(_)
-        | Fact::Bad { .. } => None,
-    };
-    match read {
+    let Fact::Record { record, control: None, .. } = fact else { return fact.to_string() };
+    match decoder.read(record) {
         Some(Ok(text)) => fact.with_payload(&text),
         Some(Err(why)) => format!("{fact} not understood: {why}"),
         None => fact.to_string(),
