@@ -5,19 +5,9 @@
 
 mod common;
 
-use common::{PARTITION, files_below, kafka};
+use common::{KAFKA_DIRECTORIES, PARTITION, files_below, kafka};
 use quorate_log::{Disk, Fact, FileKind, MemoryDisk, dump, files};
 use std::path::PathBuf;
-
-const DIRECTORIES: [&str; 7] = [
-    "static/c1",
-    "static/c2",
-    "dynamic/c1",
-    "dynamic/c3",
-    "dynamic/c4",
-    "dynamic/b1/d1",
-    "dynamic/b1/d2",
-];
 
 fn lines<D: Disk>(disk: &mut D, path: &str) -> Vec<String> {
     let mut lines = Vec::new();
@@ -36,7 +26,7 @@ fn comparable(line: &str) -> String {
 fn every_batch_record_and_control_record_is_told_as_kafka_tells_it() {
     let root = PathBuf::from(format!("{}/tests/fixtures/kafka-4.3.1", env!("CARGO_MANIFEST_DIR")));
     let (mut texts, mut batches, mut records, mut controls) = (0, 0, 0, 0);
-    for name in DIRECTORIES {
+    for name in KAFKA_DIRECTORIES {
         let mut disk = kafka(name);
         for text in files_below(&root.join(name)) {
             let path = text.strip_prefix(root.join(name)).unwrap().to_str().unwrap();
@@ -116,7 +106,7 @@ fn damage_is_a_fact_among_others() {
 /// Every file of every directory, and every byte of the small ones: no file makes the walk fail.
 #[test]
 fn nothing_in_a_file_makes_a_dump_fail() {
-    for name in DIRECTORIES {
+    for name in KAFKA_DIRECTORIES {
         let disk = kafka(name);
         for path in files(&disk, "").unwrap() {
             let len = disk.contents(&path).unwrap().len();

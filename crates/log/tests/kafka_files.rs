@@ -6,22 +6,12 @@
 mod common;
 
 use bytes::Bytes;
-use common::{PARTITION, check_indexes, indexes, kafka as fixture, options};
+use common::{KAFKA_DIRECTORIES, PARTITION, check_indexes, indexes, kafka as fixture, options};
 use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Uuid};
 use quorate_log::{
     Batch, BatchBuilder, Batches, ControlType, HEADER_BYTES, MemoryDisk, Meta, control_batch,
     read_topic, recover,
 };
-
-const DIRECTORIES: [&str; 7] = [
-    "static/c1",
-    "static/c2",
-    "dynamic/c1",
-    "dynamic/c3",
-    "dynamic/c4",
-    "dynamic/b1/d1",
-    "dynamic/b1/d2",
-];
 
 fn first_segment(disk: &MemoryDisk) -> Bytes {
     disk.contents(&format!("{PARTITION}/00000000000000000000.log")).unwrap().into()
@@ -88,7 +78,7 @@ fn election_states_of_both_versions_are_read_and_written_alike() {
 #[test]
 fn every_batch_is_written_alike_from_its_records() {
     let (mut files, mut batches, mut records) = (0, 0, 0);
-    for name in DIRECTORIES {
+    for name in KAFKA_DIRECTORIES {
         let disk = fixture(name);
         let paths = quorate_log::files(&disk, "").unwrap();
         let is_log = |path: &&String| {

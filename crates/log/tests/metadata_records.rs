@@ -6,22 +6,11 @@
 mod common;
 
 use bytes::Bytes;
-use common::{files_below, kafka};
+use common::{KAFKA_DIRECTORIES, files_below, kafka};
 use quorate_log::{Fact, dump};
 use quorate_wire::record::metadata::MetadataRecord;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// The directories of the fixtures with logs or snapshots.
-const DIRECTORIES: [&str; 7] = [
-    "static/c1",
-    "static/c2",
-    "dynamic/c1",
-    "dynamic/c3",
-    "dynamic/c4",
-    "dynamic/b1/d1",
-    "dynamic/b1/d2",
-];
 
 /// Checks the records of one file against the text beside it, and counts them by type and version.
 fn check(directory: &str, path: &str, text: &str, seen: &mut BTreeMap<(u32, i16), u64>) {
@@ -48,7 +37,7 @@ fn kafkas_metadata_records_are_read_shown_and_written_as_kafka_does() {
     let root = PathBuf::from(format!("{}/tests/fixtures/kafka-4.3.1", env!("CARGO_MANIFEST_DIR")));
     let mut seen = BTreeMap::new();
     let mut texts = 0;
-    for directory in DIRECTORIES {
+    for directory in KAFKA_DIRECTORIES {
         for text in files_below(&root.join(directory)) {
             let path = text.strip_prefix(root.join(directory)).unwrap().to_str().unwrap();
             let Some(path) = path.strip_suffix(".dump") else { continue };

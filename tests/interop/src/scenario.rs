@@ -66,3 +66,28 @@ pub fn need(program: &str, probe: &str, what: &str) -> Result<(), Failure> {
 pub fn ensure(fact: bool, words: impl FnOnce() -> String) -> Result<(), Failure> {
     if fact { Ok(()) } else { Err(Failure(words())) }
 }
+
+/// How many bytes two logs were compared over: to the end of the shorter one, without the room
+/// behind its last batch that nothing was written to yet. Fails where they part.
+pub fn same_bytes(one: &[u8], other: &[u8]) -> Result<usize, Failure> {
+    let length = one.len().min(other.len());
+    let used = other[..length].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    match one[..used].iter().zip(&other[..used]).position(|(a, b)| a != b) {
+        None => Ok(used),
+        Some(at) => Err(Failure(format!("two logs part at byte {at} of {used}"))),
+    }
+}
+
+/// Fails if a program whose log lies in this directory printed such a line.
+pub fn no_line(directory: &Path, is_bad: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == "log") {
+            let printed = std::fs::read_to_string(&path)?;
+            ensure(!printed.lines().any(&is_bad), || {
+                format!("{} says:\n{printed}", path.display())
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -12,6 +12,17 @@ use std::path::{Path, PathBuf};
 
 pub const PARTITION: &str = "__cluster_metadata-0";
 
+/// The directories of Kafka's that have logs or snapshots, for [`kafka`].
+pub const KAFKA_DIRECTORIES: [&str; 7] = [
+    "static/c1",
+    "static/c2",
+    "dynamic/c1",
+    "dynamic/c3",
+    "dynamic/c4",
+    "dynamic/b1/d1",
+    "dynamic/b1/d2",
+];
+
 pub fn options(segment_bytes: u64, tail_bytes: u64) -> Options {
     Options { segment_bytes, tail_bytes, ..Options::default() }
 }

@@ -5,7 +5,7 @@
 //! Kafka's has to do besides is not in a machine that only listens.
 
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
 use crate::values::Anything;
 use quorate::status::Status;
 use quorate::{Cleanup, Config, Embedded, HostPort, ReplicaId, Voter, format};
@@ -358,15 +358,7 @@ impl Company<'_> {
         let read = |id| std::fs::read(self.partition(id).join("00000000000000000000.log"));
         let (ours, mut shared) = (read(OURS)?, 0);
         for id in [1, 2] {
-            let theirs = read(id)?;
-            let length = ours.len().min(theirs.len());
-            // A file of Kafka's may end in room that nothing was written to yet.
-            let used = theirs[..length].iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
-            let differs = ours[..used].iter().zip(&theirs[..used]).position(|(a, b)| a != b);
-            ensure(differs.is_none(), || {
-                std::format!("our log and that of node {id} part at byte {differs:?} of {used}")
-            })?;
-            shared = shared.max(used);
+            shared = shared.max(same_bytes(&ours, &read(id)?)?);
         }
         ensure(shared > 10_000 && end > 100, || {
             std::format!("only {shared} bytes up to offset {end} were compared")
@@ -378,14 +370,6 @@ impl Company<'_> {
         let of_raft = |line: &str| {
             line.contains(" ERROR ") && (line.contains("raft-") || line.contains("RaftManager"))
         };
-        for entry in std::fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|kind| kind == "log") {
-                let printed = std::fs::read_to_string(&path)?;
-                let bad: Vec<&str> = printed.lines().filter(|line| of_raft(line)).collect();
-                ensure(bad.is_empty(), || std::format!("{}: {bad:?}", path.display()))?;
-            }
-        }
-        Ok(())
+        no_line(&self.directory, of_raft)
     }
 }

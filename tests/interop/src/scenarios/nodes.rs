@@ -5,7 +5,7 @@
 //! controller on top. It knows one topic, one topic id and the cluster id zero, so ours take those.
 
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
 use crate::values::{self, Values};
 use quorate::status::{ReplicaStatus, Status};
 use quorate::{Config, Embedded, Request, Span, Uuid, format};
@@ -194,18 +194,10 @@ impl Quorum {
 
     /// It prints errors, and nothing of less weight.
     pub fn kafka_said_no_error(&self) -> Result<(), Failure> {
-        for entry in std::fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|kind| kind == "log") {
-                let printed = std::fs::read_to_string(&path)?;
-                // A voter of Kafka's tells each leader where it listens. Ours do not speak that
-                // yet, and it goes on without.
-                let known = |line: &&str| !line.contains("data=UpdateRaftVoterRequestData");
-                let mut bad = printed.lines().filter(|line| line.contains(" ERROR ")).filter(known);
-                ensure(bad.next().is_none(), || format!("{} says:\n{printed}", path.display()))?;
-            }
-        }
-        Ok(())
+        // A voter of Kafka's tells each leader where it listens. Ours do not speak that yet, and it
+        // goes on without.
+        let known = |line: &str| line.contains("data=UpdateRaftVoterRequestData");
+        no_line(&self.directory, |line| line.contains(" ERROR ") && !known(line))
     }
 
     /// The leader and the follower of two.
@@ -361,18 +353,15 @@ impl Quorum {
         }
     }
 
-    /// The logs of all three places are the same bytes, as far as the shortest goes.
+    /// The logs of all three places are the same bytes, as far as they go.
     fn same_logs(&self) -> Result<(), Failure> {
-        let mut logs = Vec::new();
-        for id in 1..=3 {
-            logs.push(std::fs::read(self.partition(id)?.join("00000000000000000000.log"))?);
-        }
-        let used = |log: &Vec<u8>| log.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
-        let shortest = logs.iter().map(used).min().unwrap_or_default();
-        ensure(shortest > 50_000, || format!("only {shortest} bytes were compared"))?;
-        for (id, log) in (1..).zip(&logs) {
-            let differs = log[..shortest].iter().zip(&logs[0]).position(|(a, b)| a != b);
-            ensure(differs.is_none(), || format!("log {id} parts from log 1 at {differs:?}"))?;
+        let read = |id| -> Result<Vec<u8>, Failure> {
+            Ok(std::fs::read(self.partition(id)?.join("00000000000000000000.log"))?)
+        };
+        let first = read(1)?;
+        for id in [2, 3] {
+            let compared = same_bytes(&first, &read(id)?)?;
+            ensure(compared > 50_000, || format!("only {compared} bytes were compared"))?;
         }
         Ok(())
     }
