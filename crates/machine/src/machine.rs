@@ -26,6 +26,9 @@ pub trait Machine: Send + 'static {
     /// nodes read: those know no headers. Such records get the offsets at which they lie in the
     /// snapshot.
     const KEEPS_OFFSETS: bool = true;
+    /// Whether [`Machine::digest`] is quick whatever the size of the state. If not, a node that is
+    /// asked for its status leaves it out.
+    const QUICK_DIGEST: bool = true;
 
     /// A question about the state. Answered where it was asked, so it never crosses the wire.
     type Query;

@@ -33,6 +33,7 @@ impl Generation {
             | ApiKey::EndQuorumEpoch
             | ApiKey::DescribeQuorum
             | ApiKey::FetchSnapshot
+            | ApiKey::ControllerRegistration
             | ApiKey::RemoveRaftVoter
             | ApiKey::UpdateRaftVoter => api.newest(),
         };

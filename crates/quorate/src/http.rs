@@ -1,4 +1,4 @@
-//! HTTP/1.1 in front of one node's kv store: listens, guards against bad clients, hands on.
+//! HTTP/1.1 in front of one node: listens, guards against bad clients, hands on.
 //!
 //! Everything a client can do wrong ends here or in `route`: heads and bodies that never end are
 //! cut off by time, so are answers that are not taken, bodies too large before they are read,
@@ -9,6 +9,7 @@
 mod health;
 mod key_value;
 mod parameters;
+mod paths;
 mod patient;
 mod reply;
 mod room;
@@ -18,8 +19,10 @@ mod session;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use paths::{Paths, Shared};
 use patient::Patient;
-use quorate_machine::{Kv, Sessioned};
+use quorate_machine::kafka::Mirror;
+use quorate_machine::{Kv, Machine, Sessioned};
 use quorate_node::handle::Handle;
 use room::Room;
 use std::convert::Infallible;
@@ -28,8 +31,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-/// The machine that `quorate run` replicates.
+/// The machine that `quorate run` replicates unless told otherwise.
 pub type Store = Sessioned<Kv>;
+
+/// A machine that is served over HTTP.
+pub trait Served: Machine<Query: Send, Reply: Send> + Paths {}
+
+impl Served for Store {}
+/// Shows its health and nothing else: what the cluster is like, `quorate observe` shows.
+impl Served for Mirror {}
 
 /// Connections served at a time; further ones wait in the listener's queue.
 const CONNECTIONS: usize = 4_096;
@@ -48,17 +58,12 @@ const HEAD_BYTES: usize = 64 << 10;
 /// A pause when the process is out of file descriptors, for some to come free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What all connections share.
-struct Shared {
-    handle: Handle<Store>,
-    /// See [`VALUES_KIB`].
-    room_for_values: Room,
-    /// See [`ANSWERS_KIB`].
-    room_for_answers: Room,
-}
-
 /// Serves until `stop` holds true or its sender is gone; requests begun by then are answered.
-pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch::Receiver<bool>) {
+pub async fn serve<M: Served>(
+    listener: TcpListener,
+    handle: Handle<M>,
+    mut stop: watch::Receiver<bool>,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let shared = Arc::new(Shared {
         handle,
@@ -87,12 +92,16 @@ pub async fn serve(listener: TcpListener, handle: Handle<Store>, mut stop: watch
     }
 }
 
-async fn converse(stream: TcpStream, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+async fn converse<M: Served>(
+    stream: TcpStream,
+    shared: Arc<Shared<M>>,
+    mut stop: watch::Receiver<bool>,
+) {
     // Answers are small and wanted now. Failing to say so costs latency only.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(route::answer(&shared, request).await) }
+        async move { Ok::<_, Infallible>(M::answer(&shared, request).await) }
     });
     // Not with `pipeline_flush`: it copies bodies, and copies are not counted as room.
     let mut connection = std::pin::pin!(

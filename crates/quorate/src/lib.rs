@@ -28,12 +28,15 @@
 //! ```
 //!
 //! The binary `quorate` is this crate too: [`properties`] and [`settings`] read Kafka's files,
-//! [`http`] serves the [`Kv`] machine.
+//! [`http`] serves the [`Kv`] machine, [`registration`] is for controllers of a Kafka cluster.
 
 mod embedded;
+#[doc(hidden)]
+pub mod exchange;
 mod format;
 pub mod http;
 pub mod properties;
+pub mod registration;
 mod session;
 pub mod settings;
 

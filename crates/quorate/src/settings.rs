@@ -22,8 +22,19 @@ use values::{Given, Listener, Values};
 pub struct Settings {
     /// For [`Node::open`](crate::Node::open).
     pub config: Config,
+    /// `quorate.machine`: what the log is applied to.
+    pub machine: MachineName,
     /// What an operator should hear, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// A machine that `quorate run` can replicate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MachineName {
+    /// The versioned key-value store.
+    Kv,
+    /// The metadata of a Kafka cluster, whose controllers lead.
+    Kafka,
 }
 
 /// Where a value stands.
@@ -82,9 +93,10 @@ pub fn read(text: &str, overrides: &[(String, String)]) -> Result<Settings, Vec<
     let given = gather(text, overrides, &mut notes)?;
     let mut values = Values { given, problems: Vec::new() };
     judge_names(&mut values, &mut notes);
-    let config = build(&mut values, &mut notes);
+    let machine = machine(&mut values);
+    let config = build(&mut values, machine, &mut notes);
     if values.problems.is_empty() {
-        return Ok(Settings { config, notes });
+        return Ok(Settings { config, machine, notes });
     }
     values.problems.sort_by_key(|problem| problem.origin);
     Err(values.problems)
@@ -152,9 +164,16 @@ fn judge_names(values: &mut Values, notes: &mut Vec<String>) {
     }
 }
 
-fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
-    roles(values);
+fn machine(values: &mut Values) -> MachineName {
     values.word(&table::MACHINE);
+    match values.text(&table::MACHINE) {
+        Some("kafka") => MachineName::Kafka,
+        Some(_) | None => MachineName::Kv,
+    }
+}
+
+fn build(values: &mut Values, machine: MachineName, notes: &mut Vec<String>) -> Config {
+    roles(values);
     let id = ReplicaId(values.number32(&table::NODE_ID));
     let directory = directory(values);
     let listener = values.list(&table::LISTENER_NAMES).first().cloned().unwrap_or_default();
@@ -181,12 +200,12 @@ fn build(values: &mut Values, notes: &mut Vec<String>) -> Config {
         snapshot_interval: span(values, &table::SNAPSHOT_INTERVAL),
         retention_bytes: values.limit(&table::RETENTION_BYTES),
         retention_ms: values.limit(&table::RETENTION_MS),
-        cleanup: cleanup(values),
+        cleanup: cleanup(values, machine),
         request_max_bytes: values.number32(&table::REQUEST_MAX_BYTES),
         uncommitted_max_bytes: values.number(&table::UNCOMMITTED_MAX_BYTES),
         tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),
         reserve_bytes: reserve(values),
-        never_lead: yes(values, &table::NEVER_LEAD),
+        never_lead: never_lead(values, machine),
         listener,
         ..Config::new(Some(id), directory, voters, bind)
     }
@@ -211,11 +230,33 @@ fn yes(values: &mut Values, setting: &Setting) -> bool {
     values.text(setting) == Some("true")
 }
 
-fn cleanup(values: &mut Values) -> Cleanup {
+/// What a controller does besides is not in a machine that only listens.
+fn never_lead(values: &mut Values, machine: MachineName) -> bool {
+    let asked = yes(values, &table::NEVER_LEAD);
+    match machine {
+        MachineName::Kv => asked,
+        MachineName::Kafka => {
+            if values.is_given(&table::NEVER_LEAD) && !asked {
+                let why = "must be true with quorate.machine=kafka: this node cannot act as the active controller of a Kafka cluster yet, so another voter has to lead";
+                values.wrong(&table::NEVER_LEAD, why);
+            }
+            true
+        }
+    }
+}
+
+/// Kafka's controllers keep no log whole, and their records have no keys.
+fn cleanup(values: &mut Values, machine: MachineName) -> Cleanup {
     values.word(&table::CLEANUP);
-    match values.text(&table::CLEANUP) {
-        Some("delete") => Cleanup::Delete,
-        Some(_) | None => Cleanup::Compact,
+    let given = values.is_given(&table::CLEANUP);
+    match (machine, values.text(&table::CLEANUP)) {
+        (MachineName::Kafka, Some("compact")) if given => {
+            let why = "must be delete with quorate.machine=kafka: Kafka's controllers trim their logs, and so do all nodes beside them";
+            values.wrong(&table::CLEANUP, why);
+            Cleanup::Delete
+        }
+        (MachineName::Kafka, Some(_) | None) | (MachineName::Kv, Some("delete")) => Cleanup::Delete,
+        (MachineName::Kv, Some(_) | None) => Cleanup::Compact,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an operator is told about a property file: each text against the exact words.
 
-use quorate::settings::{self, Settings};
+use quorate::settings::{self, MachineName, Settings};
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_node::config::Cleanup;
 
@@ -173,7 +173,7 @@ line 6: node.id=-1: must be a whole number from 0 to 2147483647
 line 8: socket.request.max.bytes=many: must be a whole number from 1 to 2147483647
 line 9: node.di=2: there is no such setting; did you mean node.id?
 line 10: process.roles=broker,controller: must be controller: a broker is Kafka's own process; run it with a file of its own
-line 11: quorate.machine=sql: must be kv
+line 11: quorate.machine=sql: must be one of kv, kafka
 ",
     );
 }
@@ -265,5 +265,29 @@ fn what_works_but_deserves_a_word() {
             "the voters say that node 1 listens on port 9094, its listener says 9093: right only if something between them translates",
             "2 voters survive the loss of 0, as 1 would, and need one more to agree: use an odd number",
         ],
+    );
+}
+
+#[test]
+fn a_node_beside_kafkas_controllers_leaves_leading_to_them_and_trims_its_log() {
+    let settings = read(&format!("{GOOD}quorate.machine=kafka\n"), &[]).expect("good");
+    let config = settings.config;
+    assert_eq!(settings.machine, MachineName::Kafka);
+    assert_eq!((config.never_lead, config.cleanup), (true, Cleanup::Delete));
+    let plain = read(GOOD, &[]).expect("good");
+    assert_eq!(plain.machine, MachineName::Kv);
+    assert_eq!((plain.config.never_lead, plain.config.cleanup), (false, Cleanup::Compact));
+    check_notes(
+        "quorate.machine=kafka\nquorate.election.never.lead=true\nquorate.cleanup.policy=delete\n",
+        &[],
+    );
+    check_problems(
+        "quorate.machine=kafka\nquorate.election.never.lead=false\nquorate.cleanup.policy=compact\n",
+        "line 7: quorate.election.never.lead=false: must be true with quorate.machine=kafka: this node cannot act as the active controller of a Kafka cluster yet, so another voter has to lead\n\
+         line 8: quorate.cleanup.policy=compact: must be delete with quorate.machine=kafka: Kafka's controllers trim their logs, and so do all nodes beside them\n",
+    );
+    check_problems(
+        "quorate.machine=etcd\n",
+        "line 6: quorate.machine=etcd: must be one of kv, kafka\n",
     );
 }

@@ -6,7 +6,7 @@ use quorate_node::ConnId;
 use quorate_wire::message::{
     BeginQuorumEpochRequest, BeginQuorumEpochResponse, EndQuorumEpochRequest,
     EndQuorumEpochResponse, FetchRequest, FetchResponse, ForwardRequest, ForwardResponse,
-    VoteRequest, VoteResponse,
+    ForwardResult, VoteRequest, VoteResponse,
 };
 use quorate_wire::{ApiKey, Error, ErrorCode, RequestFrame, ResponseFrame};
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ impl Words {
             | ApiKey::DescribeQuorum
             | ApiKey::FetchSnapshot
             | ApiKey::DescribeCluster
+            | ApiKey::ControllerRegistration
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
             | ApiKey::UpdateRaftVoter => name.to_owned(),
@@ -102,6 +103,7 @@ impl Words {
             ApiKey::DescribeQuorum
             | ApiKey::FetchSnapshot
             | ApiKey::DescribeCluster
+            | ApiKey::ControllerRegistration
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
             | ApiKey::UpdateRaftVoter => format!("answers {}", api.name()),
@@ -158,18 +160,19 @@ impl Words {
             }
             ApiKey::Forward => {
                 let forward: ForwardResponse = response.decode(version)?;
-                let results: Vec<String> = forward
-                    .results
-                    .iter()
-                    .map(|result| match result.error_code == ErrorCode::None {
-                        true => format!("done at {}", known(result.offset)),
-                        false => result.error_code.to_string(),
-                    })
-                    .collect();
-                answer(format!("forwarded: {}", results.join(", ")), forward.error_code)
+                answer(format!("forwarded: {}", outcomes(&forward)), forward.error_code)
             }
         })
     }
+}
+
+/// What became of each operation of a Forward request.
+fn outcomes(forward: &ForwardResponse) -> String {
+    let outcome = |result: &ForwardResult| match result.error_code == ErrorCode::None {
+        true => format!("done at {}", known(result.offset)),
+        false => result.error_code.to_string(),
+    };
+    forward.results.iter().map(outcome).collect::<Vec<_>>().join(", ")
 }
 
 /// A number of the wire, on which -1 says that it is not known.

@@ -76,6 +76,8 @@ apis! {
     FetchSnapshot     =    59, 0,  1,  0, 64 * 1024, true;
     /// Asks for the cluster's id and nodes (KIP-700).
     DescribeCluster   =    60, 0,  2,  0, 64 * 1024, true;
+    /// A controller tells the active one of itself (KIP-919).
+    ControllerRegistration = 70, 0, 0,  0, 64 * 1024, false;
     /// Makes a voter of an observer (KIP-853).
     AddRaftVoter      =    80, 0,  1,  0, 64 * 1024, false;
     /// Takes its vote from a voter (KIP-853).

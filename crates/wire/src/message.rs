@@ -6,6 +6,7 @@
 mod add_raft_voter;
 mod api_versions;
 mod begin_quorum_epoch;
+mod controller_registration;
 mod describe_cluster;
 mod describe_quorum;
 mod end_quorum_epoch;
@@ -26,6 +27,7 @@ pub use begin_quorum_epoch::{
     BeginQuorumEpochRequest, BeginQuorumEpochRequestPartition, BeginQuorumEpochResponse,
     BeginQuorumEpochResponsePartition,
 };
+pub use controller_registration::{ControllerRegistrationRequest, ControllerRegistrationResponse};
 pub use describe_cluster::{
     BROKERS, CONTROLLERS, DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
@@ -117,6 +119,7 @@ pub fn visit<V: Visit>(api: ApiKey, kind: Kind, visitor: V) -> V::Output {
         ApiKey::DescribeQuorum => either::<DescribeQuorumRequest, V>(kind, visitor),
         ApiKey::FetchSnapshot => either::<FetchSnapshotRequest, V>(kind, visitor),
         ApiKey::DescribeCluster => either::<DescribeClusterRequest, V>(kind, visitor),
+        ApiKey::ControllerRegistration => either::<ControllerRegistrationRequest, V>(kind, visitor),
         ApiKey::AddRaftVoter => either::<AddRaftVoterRequest, V>(kind, visitor),
         ApiKey::RemoveRaftVoter => either::<RemoveRaftVoterRequest, V>(kind, visitor),
         ApiKey::UpdateRaftVoter => either::<UpdateRaftVoterRequest, V>(kind, visitor),

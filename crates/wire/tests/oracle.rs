@@ -12,9 +12,10 @@ use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 use quorate_base::Rng;
 use quorate_wire::message::{
-    AddRaftVoterRequest, ApiVersionsRequest, BeginQuorumEpochRequest, DescribeClusterRequest,
-    DescribeQuorumRequest, EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest,
-    RemoveRaftVoterRequest, UpdateRaftVoterRequest, VoteRequest,
+    AddRaftVoterRequest, ApiVersionsRequest, BeginQuorumEpochRequest,
+    ControllerRegistrationRequest, DescribeClusterRequest, DescribeQuorumRequest,
+    EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest, RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest, VoteRequest,
 };
 use quorate_wire::record::control::{KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader};
 use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, Walk, arbitrary, print};
@@ -188,6 +189,15 @@ fn fetch_snapshot() {
 fn describe_cluster() {
     check::<DescribeClusterRequest, theirs::DescribeClusterRequest, theirs::DescribeClusterResponse>(
     );
+}
+
+#[test]
+fn controller_registration() {
+    check::<
+        ControllerRegistrationRequest,
+        theirs::ControllerRegistrationRequest,
+        theirs::ControllerRegistrationResponse,
+    >();
 }
 
 #[test]

@@ -131,6 +131,11 @@ fn describe_cluster() {
 }
 
 #[test]
+fn controller_registration() {
+    check("controller_registration.txt", ApiKey::ControllerRegistration, 9);
+}
+
+#[test]
 fn add_raft_voter() {
     check("add_raft_voter.txt", ApiKey::AddRaftVoter, 4);
 }

@@ -428,6 +428,7 @@ impl World {
                     | ApiKey::DescribeQuorum
                     | ApiKey::FetchSnapshot
                     | ApiKey::DescribeCluster
+                    | ApiKey::ControllerRegistration
                     | ApiKey::AddRaftVoter
                     | ApiKey::RemoveRaftVoter
                     | ApiKey::UpdateRaftVoter => self.open.push(Open { conn, request }),

@@ -90,6 +90,7 @@ impl Mirror {
 impl Machine for Mirror {
     /// Kafka's snapshots have no headers.
     const KEEPS_OFFSETS: bool = false;
+    const QUICK_DIGEST: bool = false;
     type Query = ();
     type Reply = Picture;
 

@@ -43,9 +43,10 @@ impl<M: Machine> Replica<M> {
                 translate::describe_cluster(request, asked, &view, names)
                     .map(|frame| self.inbound.answer(place, frame, &mut self.out))
             }
-            ApiKey::AddRaftVoter | ApiKey::RemoveRaftVoter | ApiKey::UpdateRaftVoter => {
-                Err(Refused::Close(format!("{api} is not served here")))
-            }
+            ApiKey::ControllerRegistration
+            | ApiKey::AddRaftVoter
+            | ApiKey::RemoveRaftVoter
+            | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
             ApiKey::Vote
             | ApiKey::BeginQuorumEpoch
             | ApiKey::EndQuorumEpoch

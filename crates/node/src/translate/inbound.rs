@@ -86,6 +86,7 @@ pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Requ
         | ApiKey::Forward
         | ApiKey::DescribeQuorum
         | ApiKey::DescribeCluster
+        | ApiKey::ControllerRegistration
         | ApiKey::AddRaftVoter
         | ApiKey::RemoveRaftVoter
         | ApiKey::UpdateRaftVoter => Err(Refused::Close("not a request of the protocol".into())),
@@ -399,6 +400,7 @@ pub(crate) fn refusal(
                 | ApiKey::DescribeQuorum
                 | ApiKey::FetchSnapshot
                 | ApiKey::DescribeCluster
+                | ApiKey::ControllerRegistration
                 | ApiKey::AddRaftVoter
                 | ApiKey::RemoveRaftVoter
                 | ApiKey::UpdateRaftVoter => raft::Response::Fetch(raft::FetchAnswer {
@@ -433,6 +435,7 @@ pub(crate) fn refusal(
         | ApiKey::Forward
         | ApiKey::DescribeQuorum
         | ApiKey::DescribeCluster
+        | ApiKey::ControllerRegistration
         | ApiKey::AddRaftVoter
         | ApiKey::RemoveRaftVoter
         | ApiKey::UpdateRaftVoter => {

@@ -7,9 +7,11 @@
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
 use quorate::StartError;
-use quorate::http::{self, Store};
-use quorate::settings::{self, Settings, table};
+use quorate::http::{self, Served};
+use quorate::registration::{self, Registrant};
+use quorate::settings::{self, MachineName, Settings, table};
 use quorate_log::{Error, Meta, OsDisk};
+use quorate_machine::kafka::Mirror;
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort};
 use quorate_node::handle::Handle;
@@ -75,9 +77,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(args.log_level)
         .init();
-    let Settings { config, notes } = settings(&file, &args.overrides)?;
+    let Settings { config, machine, notes } = settings(&file, &args.overrides)?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
-    block_on(node(config, args.until_stdin_closes))
+    let ends = args.until_stdin_closes;
+    match machine {
+        MachineName::Kv => block_on(node(config, Sessioned::new(Kv::new()), ends, |_| Ok(()))),
+        MachineName::Kafka => block_on(node(config, Mirror::new(), ends, register)),
+    }
 }
 
 /// Reads a property file and says everything that is wrong with it.
@@ -105,7 +111,34 @@ pub(crate) fn settings(file: &Path, overrides: &[(String, String)]) -> Outcome<S
     })
 }
 
-async fn node(config: Config, until_stdin_closes: bool) -> Outcome {
+/// Tells the active controller of the cluster of this one, as long as it runs.
+fn register(begun: Begun<'_, Mirror>) -> Outcome {
+    let Begun { node, config } = begun;
+    let Some(id) = config.id else { return Ok(()) };
+    let incarnation = match quorate::random_uuid() {
+        Ok(incarnation) => incarnation,
+        Err(error) => return failed(error.to_string()),
+    };
+    let bound = node.address();
+    let bound = HostPort { host: bound.ip().to_string(), port: bound.port() };
+    let at = config.advertised.clone().unwrap_or(bound);
+    let own = Registrant { id, incarnation, listener: config.listener.clone(), at };
+    tokio::spawn(registration::keep(node.handle(), own));
+    Ok(())
+}
+
+/// A node that is about to run.
+struct Begun<'a, M: Served> {
+    node: &'a Node<M>,
+    config: &'a Config,
+}
+
+async fn node<M: Served>(
+    config: Config,
+    machine: M,
+    until_stdin_closes: bool,
+    beside: impl FnOnce(Begun<'_, M>) -> Outcome,
+) -> Outcome {
     let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
     let refused = |error: StartError| failed(format!("node {id} does not start: {error}"));
     // Before the lock, which writes: where a disk is not mounted nothing may be left.
@@ -113,13 +146,14 @@ async fn node(config: Config, until_stdin_closes: bool) -> Outcome {
     {
         return refused(StartError::Log { directory: config.directory, error });
     }
-    let at = config.http.clone();
+    let told = config.clone();
     // Before HTTP: of all that a second process on one directory collides with, the lock says most.
-    let node = match Node::open(config, Sessioned::new(Kv::new())).await {
+    let node = match Node::open(config, machine).await {
         Ok(node) => node,
         Err(error) => return refused(error),
     };
-    let listener = match &at {
+    beside(Begun { node: &node, config: &told })?;
+    let listener = match &told.http {
         Some(at) => Some(listen(at).await?),
         None => None,
     };
@@ -153,7 +187,7 @@ async fn listen(at: &HostPort) -> Outcome<TcpListener> {
     }
 }
 
-async fn wait_for_the_end(handle: Handle<Store>, until_stdin_closes: bool) {
+async fn wait_for_the_end<M: Served>(handle: Handle<M>, until_stdin_closes: bool) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {

@@ -3,9 +3,9 @@
 //! Ready is a fact that the replica states of itself, never a guess from here: it knows a leader
 //! and a high watermark, and has applied what was committed when it started.
 
-use super::Store;
 use super::reply::{Refusal, Reply, json, text};
 use hyper::StatusCode;
+use quorate_machine::Machine;
 use quorate_node::handle::{Error, Handle};
 use quorate_node::status::Status;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) fn live() -> Reply {
 }
 
 /// 200 or 503, with the reason in words.
-pub(super) async fn ready(handle: &Handle<Store>) -> Reply {
+pub(super) async fn ready<M: Machine>(handle: &Handle<M>) -> Reply {
     match ask(handle).await {
         Ok(status) if status.ready => match status.disk_full.or(status.too_many_full) {
             None => text(StatusCode::OK, "ready"),
@@ -37,11 +37,11 @@ pub(super) async fn ready(handle: &Handle<Store>) -> Reply {
 }
 
 /// All that the node knows of itself.
-pub(super) async fn status(handle: &Handle<Store>) -> Result<Reply, Refusal> {
+pub(super) async fn status<M: Machine>(handle: &Handle<M>) -> Result<Reply, Refusal> {
     ask(handle).await.map(|status| json(StatusCode::OK, &status))
 }
 
-async fn ask(handle: &Handle<Store>) -> Result<Status, Refusal> {
+async fn ask<M: Machine>(handle: &Handle<M>) -> Result<Status, Refusal> {
     match tokio::time::timeout(PATIENCE, handle.status()).await {
         Ok(answer) => answer.map_err(|error: Error| error.into()),
         Err(_) => Err(Refusal::new(

@@ -62,7 +62,7 @@ struct Item {
 
 /// `GET /v1/kv/KEY`.
 pub(super) async fn get(
-    shared: &Shared,
+    shared: &Shared<Store>,
     key: &str,
     request: &Request<Incoming>,
 ) -> Result<Reply, Refusal> {
@@ -96,7 +96,7 @@ const BYTES: &str = "application/octet-stream";
 
 /// `PUT /v1/kv/KEY`, the body is the value.
 pub(super) async fn put(
-    shared: &Shared,
+    shared: &Shared<Store>,
     key: &str,
     request: Request<Incoming>,
 ) -> Result<Reply, Refusal> {
@@ -151,7 +151,10 @@ pub(super) async fn delete(
 }
 
 /// `GET /v1/kv?prefix=&limit=&after=`.
-pub(super) async fn list(shared: &Shared, request: &Request<Incoming>) -> Result<Reply, Refusal> {
+pub(super) async fn list(
+    shared: &Shared<Store>,
+    request: &Request<Incoming>,
+) -> Result<Reply, Refusal> {
     let names = ["prefix", "limit", "after", "consistency", "timeout"];
     let parameters = Parameters::parse(request.uri().query(), &names)?;
     let prefix = Bytes::copy_from_slice(parameters.bytes("prefix").unwrap_or_default());
@@ -235,7 +238,7 @@ fn consistency(parameters: &Parameters) -> Result<Consistency, Refusal> {
 
 /// Reads a value, once there is room for it; one that is too large, or says that it will be, is not
 /// read to its end.
-async fn body(shared: &Shared, incoming: Incoming) -> Result<(Bytes, Share), Refusal> {
+async fn body(shared: &Shared<Store>, incoming: Incoming) -> Result<(Bytes, Share), Refusal> {
     let size = incoming.size_hint();
     let too_long = |len| Refusal::from(Invalid::ValueTooLong { len, max: MAX_VALUE_BYTES as u64 });
     if size.lower() > MAX_VALUE_BYTES as u64 {

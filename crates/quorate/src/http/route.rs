@@ -1,12 +1,13 @@
 //! Which path means what.
 
 use super::reply::{Refusal, Reply, method_not_allowed};
-use super::{Shared, health, key_value, session};
+use super::{Shared, Store, health, key_value, session};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
+use quorate_machine::kafka::Mirror;
 
-/// Answers any request at all.
-pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Reply {
+/// In front of the kv store.
+pub(super) async fn store(shared: &Shared<Store>, request: Request<Incoming>) -> Reply {
     let handle = &shared.handle;
     let path = request.uri().path().to_owned();
     let reply = if let Some(key) = path.strip_prefix("/v1/kv/") {
@@ -41,6 +42,30 @@ pub(super) async fn answer(shared: &Shared, request: Request<Incoming>) -> Reply
                  and /status",
             )),
         }
+    };
+    reply.unwrap_or_else(Reply::from)
+}
+
+/// In front of a node that keeps a Kafka cluster's metadata.
+pub(super) async fn mirror(shared: &Shared<Mirror>, request: &Request<Incoming>) -> Reply {
+    let handle = &shared.handle;
+    let reply = match (request.uri().path(), request.method()) {
+        ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
+        ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
+        ("/status", &Method::GET | &Method::HEAD) => health::status(handle).await,
+        ("/livez" | "/readyz" | "/status", _) => return method_not_allowed("GET, HEAD"),
+        (path, _) if path.starts_with("/v1/") => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "no_key_value_store",
+            "this node keeps the metadata of a Kafka cluster (quorate.machine=kafka) and takes no \
+             requests of clients: ask a broker or the active controller of that cluster; what its \
+             metadata are, `quorate observe` shows",
+        )),
+        _ => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "no_such_path",
+            "there is nothing at this path; there are /livez, /readyz and /status",
+        )),
     };
     reply.unwrap_or_else(Reply::from)
 }

@@ -265,7 +265,7 @@ pub static CLEANUP: Setting = setting(
     "quorate.cleanup.policy",
     Form::Word(&["delete", "compact"]),
     Some("compact"),
-    "compact: the log stays whole, snapshots only shorten a start. delete: old records are removed once a snapshot covers them. The same on every node.",
+    "compact: the log stays whole, snapshots only shorten a start. delete: old records are removed once a snapshot covers them. The same on every node; delete with quorate.machine=kafka.",
 );
 /// `socket.request.max.bytes`.
 pub static REQUEST_MAX_BYTES: Setting = setting(
@@ -277,9 +277,9 @@ pub static REQUEST_MAX_BYTES: Setting = setting(
 /// `quorate.machine`.
 pub static MACHINE: Setting = setting(
     "quorate.machine",
-    Form::Word(&["kv"]),
+    Form::Word(&["kv", "kafka"]),
     Some("kv"),
-    "What the log is applied to: kv is a versioned key-value store.",
+    "What the log is applied to. kv: a versioned key-value store. kafka: the metadata of a Kafka cluster; the node votes or observes beside Kafka's controllers, which lead, and takes no requests of clients.",
 );
 /// `quorate.topic`.
 pub static TOPIC: Setting = setting(
@@ -329,7 +329,7 @@ pub static NEVER_LEAD: Setting = setting(
     "quorate.election.never.lead",
     Form::Word(&["false", "true"]),
     Some("false"),
-    "Replicate, acknowledge and vote, but leave leading to the other voters; where none of them can win, lead until one has caught up, and serve nobody meanwhile.",
+    "Replicate, acknowledge and vote, but leave leading to the other voters; where none of them can win, lead until one has caught up, and serve nobody meanwhile. true with quorate.machine=kafka.",
 );
 
 /// All of them, in the order in which they are explained.

@@ -37,6 +37,11 @@ impl Values {
         given.filter(|value| !value.is_empty()).or(setting.default)
     }
 
+    /// Whether the file or the command line has a value for it.
+    pub(super) fn is_given(&self, setting: &Setting) -> bool {
+        self.given.get(setting.name).is_some_and(|given| !given.value.trim().is_empty())
+    }
+
     /// Reports a setting's value as wrong; `why` follows it in the message.
     pub(super) fn wrong(&mut self, setting: &Setting, why: impl Into<String>) {
         let given = self.given.get(setting.name);

@@ -179,6 +179,7 @@ impl NoMessageBeforeDurable {
             | ApiKey::DescribeQuorum
             | ApiKey::FetchSnapshot
             | ApiKey::DescribeCluster
+            | ApiKey::ControllerRegistration
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
             | ApiKey::UpdateRaftVoter
@@ -230,6 +231,7 @@ impl NoMessageBeforeDurable {
             | ApiKey::DescribeQuorum
             | ApiKey::FetchSnapshot
             | ApiKey::DescribeCluster
+            | ApiKey::ControllerRegistration
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
             | ApiKey::UpdateRaftVoter

@@ -4,8 +4,7 @@
 //! Asks only, and each question once: DescribeCluster of any controller (KIP-919, Kafka 3.7 and
 //! later), DescribeQuorum of the leader. Plain connections; TLS and SASL are not spoken.
 
-use bytes::Bytes;
-use quorate::HostPort;
+use quorate::{HostPort, exchange};
 use quorate_wire::message::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, CONTROLLERS, DescribeClusterRequest,
     DescribeClusterResponse, DescribeQuorumRequest, DescribeQuorumRequestPartition,
@@ -13,7 +12,6 @@ use quorate_wire::message::{
 };
 use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_request};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -240,7 +238,9 @@ impl Controller {
         let client = Some("quorate-observe".to_owned());
         let header = RequestHeader::new(R::API, version, self.correlation, client);
         let frame = encode_request(header, request).map_err(|error| odd(&error.to_string()))?;
-        match timeout(ANSWER_TIME, self.round_trip(&frame.into_payload())).await {
+        let frame = frame.into_payload();
+        let exchanged = exchange::round_trip(&mut self.stream, &frame, ANSWER_BYTES_MAX);
+        match timeout(ANSWER_TIME, exchanged).await {
             Ok(Ok(Some(answer))) => {
                 let answer = ResponseFrame::parse(answer);
                 let answer = answer.and_then(|answer| answer.decode::<R::Response>(version));
@@ -260,28 +260,6 @@ impl Controller {
             ))),
             Err(_) => Err(Silence::Nobody(format!("no answer within {} s", ANSWER_TIME.as_secs()))),
         }
-    }
-
-    /// `None` where what comes is no frame.
-    async fn round_trip(&mut self, frame: &[u8]) -> std::io::Result<Option<Bytes>> {
-        let mut sent = Vec::with_capacity(frame.len() + 4);
-        sent.extend_from_slice(&(frame.len() as u32).to_be_bytes());
-        sent.extend_from_slice(frame);
-        self.stream.write_all(&sent).await?;
-        let announced = usize::try_from(self.stream.read_i32().await?).unwrap_or(usize::MAX);
-        if announced > ANSWER_BYTES_MAX {
-            return Ok(None);
-        }
-        // Memory follows the bytes that came.
-        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-        while answer.len() < announced {
-            let most = piece.len().min(announced - answer.len());
-            match self.stream.read(&mut piece[..most]).await? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                read => answer.extend_from_slice(&piece[..read]),
-            }
-        }
-        Ok(Some(answer.into()))
     }
 }
 

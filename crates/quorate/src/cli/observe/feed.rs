@@ -126,6 +126,7 @@ impl Observed {
 
 impl Machine for Observed {
     const KEEPS_OFFSETS: bool = Mirror::KEEPS_OFFSETS;
+    const QUICK_DIGEST: bool = Mirror::QUICK_DIGEST;
     type Query = ();
     type Reply = Picture;
 

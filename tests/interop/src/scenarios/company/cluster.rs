@@ -1,0 +1,369 @@
+//! Controllers of Kafka's and a node of ours as one quorum, a broker of Kafka's behind them, and
+//! what can be done to them and asked of them.
+//!
+//! All are processes of their own, so that any of them can be killed at any time. Nothing here says
+//! what has to come of it.
+
+use crate::java::Running;
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
+use quorate::status::Status;
+use quorate_processes::http::Client;
+use quorate_processes::poll;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const CLUSTER: &str = "U7HrM6vDTwWK2XclkAu2_g";
+/// Our node; 1 and 2 are controllers of Kafka's.
+pub const OURS: u32 = 3;
+/// The broker.
+const BROKER: u32 = 9;
+
+/// Directory ids of the three controllers where the voters are in the log.
+const DIRECTORIES: [&str; 3] =
+    ["HOMSeQ3sRdu175j0Wb8niA", "Pj4_cd-YRwSVpNdZdLOiHg", "omFXohrVRraWUN9F1_UaTQ"];
+
+pub struct Company<'a> {
+    stage: &'a Stage,
+    directory: PathBuf,
+    /// Where the three controllers listen, then the broker, then ours for HTTP.
+    at: Vec<SocketAddr>,
+    /// Whether the voters are in the log.
+    in_log: bool,
+    kafka: [Option<Running>; 2],
+    /// How often each was started, for the names of their logs.
+    starts: u32,
+    ours: Option<Running>,
+    /// How often ours was.
+    ours_starts: u32,
+}
+
+impl Company<'_> {
+    pub fn format<'a>(
+        stage: &'a Stage,
+        directory: &Path,
+        in_log: bool,
+    ) -> Result<Company<'a>, Failure> {
+        std::fs::create_dir_all(directory)?;
+        // All at once, so that they differ.
+        let held: Vec<TcpListener> =
+            (0..5).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let directory = directory.to_owned();
+        let kafka = [None, None];
+        let (starts, ours, ours_starts) = (0, None, 0);
+        let company = Company { stage, directory, at, in_log, kafka, starts, ours, ours_starts };
+        let initial = company.initial_controllers();
+        for id in [1, 2, OURS, BROKER] {
+            let file = company.write_file(id)?;
+            let mut arguments = vec!["format", "-t", CLUSTER, "-c", &file];
+            match (in_log, id) {
+                (false, OURS) => {
+                    company.our_format(&file)?;
+                    continue;
+                }
+                (false, _) => {}
+                (true, BROKER) => arguments.push("--no-initial-controllers"),
+                (true, _) => arguments.extend(["--initial-controllers", &initial]),
+            }
+            stage.kafka.run("kafka.tools.StorageTool", &arguments)?;
+        }
+        Ok(company)
+    }
+
+    fn initial_controllers(&self) -> String {
+        let entry = |((at, id), directory): ((&SocketAddr, u32), &str)| {
+            std::format!("{id}@{at}:{directory}")
+        };
+        let entries = self.at.iter().zip(1..=3).zip(DIRECTORIES).map(entry);
+        entries.collect::<Vec<_>>().join(",")
+    }
+
+    /// How every node is told of the quorum.
+    fn quorum(&self) -> String {
+        let controllers = self.at.iter().zip(1..=3);
+        let voters = controllers.clone().map(|(at, id)| std::format!("{id}@{at}"));
+        let servers = controllers.map(|(at, _)| at.to_string());
+        match self.in_log {
+            false => {
+                std::format!("controller.quorum.voters={}", voters.collect::<Vec<_>>().join(","))
+            }
+            true => {
+                let servers = servers.collect::<Vec<_>>().join(",");
+                std::format!("controller.quorum.bootstrap.servers={servers}")
+            }
+        }
+    }
+
+    fn write_file(&self, id: u32) -> Result<String, Failure> {
+        let data = self.directory.join(std::format!("node-{id}"));
+        let own = match id {
+            BROKER => std::format!(
+                "process.roles=broker\nlisteners=PLAINTEXT://{}\n\
+                 offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n\
+                 transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n",
+                self.at[3]
+            ),
+            _ => std::format!(
+                "process.roles=controller\nlisteners=CONTROLLER://{}\n",
+                self.at[id as usize - 1]
+            ),
+        };
+        let own = match id {
+            OURS => {
+                std::format!("{own}quorate.machine=kafka\nquorate.http.listen={}\n", self.at[4])
+            }
+            _ => own,
+        };
+        let text = std::format!(
+            "{own}node.id={id}\ncontroller.listener.names=CONTROLLER\nlog.dirs={}\n\
+             {}\n",
+            data.display(),
+            self.quorum()
+        );
+        let file = self.directory.join(std::format!("node-{id}.properties"));
+        std::fs::write(&file, text)?;
+        Ok(file.display().to_string())
+    }
+
+    fn our_format(&self, file: &str) -> Result<(), Failure> {
+        let mut command = Command::new(&self.stage.binary);
+        let output =
+            command.args(["format", "--cluster-id", CLUSTER, "--config", file]).output()?;
+        ensure(output.status.success(), || String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn partition(&self, id: u32) -> PathBuf {
+        self.directory.join(std::format!("node-{id}/__cluster_metadata-0"))
+    }
+
+    fn start_java(&mut self, id: u32) -> Result<Running, Failure> {
+        self.starts += 1;
+        let file = self.directory.join(std::format!("node-{id}.properties"));
+        let log = self.directory.join(std::format!("kafka-{id}-{}.log", self.starts));
+        self.stage.kafka.start("kafka.Kafka", &[&file.display().to_string()], &log)
+    }
+
+    pub fn start_kafka(&mut self, id: u32) -> Result<(), Failure> {
+        let running = self.start_java(id)?;
+        self.kafka[id as usize - 1] = Some(running);
+        Ok(())
+    }
+
+    pub fn kill_kafka(&mut self, id: u32) {
+        self.kafka[id as usize - 1] = None;
+    }
+
+    pub fn start_broker(&mut self) -> Result<Running, Failure> {
+        self.start_java(BROKER)
+    }
+
+    pub fn start_ours(&mut self) -> Result<(), Failure> {
+        self.ours_starts += 1;
+        let file = self.directory.join(std::format!("node-{OURS}.properties"));
+        let log = self.directory.join(std::format!("ours-{}.log", self.ours_starts));
+        let mut command = Command::new(&self.stage.binary);
+        self.ours = Some(Running::start(command.arg("run").arg(file), Stdio::null(), &log)?);
+        Ok(())
+    }
+
+    /// Where its log ended.
+    pub fn kill_ours(&mut self) -> Result<u64, Failure> {
+        let end = self.status()?.log_end;
+        self.ours = None;
+        Ok(end)
+    }
+
+    /// Of ours; it may have been started just now.
+    pub fn status(&self) -> Result<Status, Failure> {
+        let mut last = Err(Failure("our node does not run".into()));
+        let seen = poll("our node to answer", PATIENCE, || {
+            last = self.ask_ours();
+            (last.is_ok() || self.ours.is_none()).then_some(())
+        });
+        let status = last?;
+        seen?;
+        Ok(status)
+    }
+
+    fn ask_ours(&self) -> Result<Status, Failure> {
+        let mut client = Client::new(self.at[4], Duration::from_secs(1));
+        let answer = client.ask("GET", "/status", &[], b"");
+        let answer = answer.map_err(|silence| Failure(silence.to_string()))?;
+        Ok(serde_json::from_slice(&answer.body)?)
+    }
+
+    fn wait(&self, what: &str, fact: impl Fn(&Status) -> bool) -> Result<Status, Failure> {
+        let mut last = Err(Failure(String::new()));
+        let seen = poll(what, 2 * PATIENCE, || {
+            last = self.status();
+            last.as_ref().is_ok_and(&fact).then_some(())
+        });
+        let status = last?;
+        seen.map_err(|late| Failure(std::format!("{late}: {status:?}")))?;
+        Ok(status)
+    }
+
+    /// Waits until ours follows a controller of Kafka's, this one if one is named, and has applied
+    /// what that wrote. Who it follows.
+    pub fn follow(&self, leader: Option<u32>) -> Result<u32, Failure> {
+        let right =
+            |found: Option<u32>| found.is_some() && leader.is_none_or(|id| found == Some(id));
+        let before = self.status()?.applied;
+        let status = self.wait("our node to follow Kafka's controller", |status| {
+            status.role == "follower"
+                && status.ready
+                && right(status.leader)
+                && status.applied > before + 3
+        })?;
+        status.leader.ok_or_else(|| Failure("it follows nobody".into()))
+    }
+
+    /// Waits until ours has applied so much.
+    pub fn beyond(&self, offset: u64) -> Result<(), Failure> {
+        self.wait("our node to catch up", |status| status.applied > offset).map(drop)
+    }
+
+    /// Kafka's tool names ours as a follower that has all but perhaps the newest record.
+    pub fn tool_sees_ours(&self, through: u32) -> Result<(), Failure> {
+        let at = self.at[through as usize - 1].to_string();
+        let mut printed = String::new();
+        let seen = poll("Kafka's tool to see our node level", PATIENCE, || {
+            let asked = self.stage.kafka.run(
+                "org.apache.kafka.tools.MetadataQuorumCommand",
+                &["--bootstrap-controller", &at, "describe", "--replication"],
+            );
+            printed = asked.unwrap_or_else(|failure| failure.0);
+            let columns =
+                printed.lines().map(|line| line.split('\t').map(str::trim).collect::<Vec<_>>());
+            let mut ours = columns.filter(|columns| columns.first() == Some(&"3"));
+            let ours = ours.next()?;
+            let lag: u64 = ours.get(3)?.parse().ok()?;
+            (lag <= 1 && ours.get(6) == Some(&"Follower")).then_some(())
+        });
+        seen.map_err(|late| Failure(std::format!("{late}:\n{printed}")))
+    }
+
+    fn broker(&self) -> String {
+        self.at[3].to_string()
+    }
+
+    pub fn create_topic(&self, name: &str) -> Result<(), Failure> {
+        let mut said = Ok(String::new());
+        let done = poll("a topic to be created", 2 * PATIENCE, || {
+            said = self.stage.kafka.run(
+                "org.apache.kafka.tools.TopicCommand",
+                &[
+                    "--bootstrap-server",
+                    &self.broker(),
+                    "--create",
+                    "--if-not-exists",
+                    "--topic",
+                    name,
+                    "--partitions",
+                    "2",
+                ],
+            );
+            said.is_ok().then_some(())
+        });
+        said?;
+        Ok(done?)
+    }
+
+    /// Writes so many messages and reads at least as many from the beginning.
+    pub fn produce_and_consume(&self, topic: &str, count: usize) -> Result<(), Failure> {
+        let broker = self.broker();
+        let lines: String = (0..count).map(|n| std::format!("message {n}\n")).collect();
+        let produce = ["--bootstrap-server", &broker, "--topic", topic];
+        self.stage.kafka.answer("org.apache.kafka.tools.ConsoleProducer", &produce, &lines)?;
+        let many = count.to_string();
+        let consume = [
+            "--bootstrap-server",
+            &broker,
+            "--topic",
+            topic,
+            "--from-beginning",
+            "--max-messages",
+            &many,
+            "--timeout-ms",
+            "60000",
+        ];
+        let read =
+            self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)?;
+        let found = read.lines().filter(|line| line.starts_with("message ")).count();
+        ensure(found == count, || std::format!("{count} written to {topic}, {found} read:\n{read}"))
+    }
+
+    /// Kafka's tool lists it among the controllers that are registered, where it listens.
+    pub fn tool_lists_ours(&self, through: u32) -> Result<(), Failure> {
+        let at = self.at[through as usize - 1].to_string();
+        let port = self.at[OURS as usize - 1].port().to_string();
+        let mut printed = String::new();
+        let seen = poll("Kafka's tool to list our node", PATIENCE, || {
+            let tool = "org.apache.kafka.tools.ClusterTool";
+            let asked =
+                self.stage.kafka.run(tool, &["list-endpoints", "--bootstrap-controller", &at]);
+            printed = asked.unwrap_or_else(|failure| failure.0);
+            let columns = printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let mut ours = columns.filter(|columns| columns.first() == Some(&"3"));
+            (ours.next()?.get(2) == Some(&port.as_str())).then_some(())
+        });
+        seen.map_err(|late| Failure(std::format!("{late}:\n{printed}")))
+    }
+
+    /// Kafka's dump tool finds in the log an epoch of ours, and a registration for each time that
+    /// it was started, which says where it listens.
+    pub fn ours_led_and_registered(&self) -> Result<(), Failure> {
+        let log = self.partition(OURS).join("00000000000000000000.log").display().to_string();
+        let tool = "org.apache.kafka.tools.DumpLogSegments";
+        let dump = self.stage.kafka.run(tool, &["--files", &log, "--cluster-metadata-decoder"])?;
+        let leaders = dump.lines().filter(|line| line.contains("LeaderChange"));
+        let leaders: Vec<&str> = leaders.collect();
+        let ours = std::format!("\"leaderId\":{OURS},");
+        ensure(leaders.iter().any(|line| line.contains(&ours)), || {
+            std::format!("ours never led: {leaders:?}")
+        })?;
+        let records = dump.lines().filter_map(|line| line.split_once("payload: "));
+        let records = records.filter_map(|(_, json)| serde_json::from_str::<Value>(json).ok());
+        let ours: Vec<Value> = records
+            .filter(|record| record["type"] == "REGISTER_CONTROLLER_RECORD")
+            .map(|record| record["data"].clone())
+            .filter(|data| data["controllerId"] == OURS)
+            .collect();
+        let listener = json!({ "name": "CONTROLLER", "host": "127.0.0.1",
+            "port": self.at[OURS as usize - 1].port(), "securityProtocol": 0 });
+        let truthful = |data: &Value| {
+            data["endPoints"] == json!([listener]) && data["zkMigrationReady"] == false
+        };
+        let processes: BTreeSet<&str> =
+            ours.iter().filter_map(|data| data["incarnationId"].as_str()).collect();
+        ensure(ours.iter().all(truthful) && processes.len() == self.ours_starts as usize, || {
+            std::format!("registrations of {} processes: {ours:?}", self.ours_starts)
+        })
+    }
+
+    /// All three logs hold the same bytes, as far as the shortest goes, and that is far.
+    pub fn same_logs(&self, end: u64) -> Result<(), Failure> {
+        let read = |id| std::fs::read(self.partition(id).join("00000000000000000000.log"));
+        let (ours, mut shared) = (read(OURS)?, 0);
+        for id in [1, 2] {
+            shared = shared.max(same_bytes(&ours, &read(id)?)?);
+        }
+        ensure(shared > 10_000 && end > 100, || {
+            std::format!("only {shared} bytes up to offset {end} were compared")
+        })
+    }
+
+    /// Of Kafka's logs those of its raft count: its controllers call slowness and a change of
+    /// leader errors as well. Ours has no errors at all.
+    pub fn said_no_error(&self) -> Result<(), Failure> {
+        let bad = |line: &str| {
+            let of_raft = line.contains("raft-") || line.contains("RaftManager");
+            line.contains(" ERROR ") && (of_raft || line.contains("quorate"))
+        };
+        no_line(&self.directory, bad)
+    }
+}
