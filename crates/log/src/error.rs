@@ -5,6 +5,7 @@
 //! unknown, and only a restart, which reads everything again, may go on.
 
 use crate::disk::Operation;
+use crate::{meta_file, partition_file};
 use std::{fmt, io};
 
 /// The crate's error.
@@ -23,6 +24,13 @@ pub enum Error {
     NotFormatted {
         /// The file or directory.
         path: String,
+    },
+    /// A file that a formatted directory has is not there, though others of the same node are.
+    Lost {
+        /// The file, or the partition's folder.
+        path: String,
+        /// What is there.
+        beside: String,
     },
     /// `format` found a directory that is in use.
     AlreadyFormatted {
@@ -91,6 +99,20 @@ const REPLACE: &str = "keep the directory, and give the node a newly formatted o
                        all other voters run and none lags (`quorate quorum status`): what this \
                        node confirmed must be on them, and is copied from them";
 
+/// Neither file knows what was confirmed.
+const IDENTITY: &str = "it says whose the directory is, and nothing that this node confirmed: put it \
+                        back from a copy, or write it again, as docs/OPERATING.md shows under \
+                        \"A file is missing\"";
+
+const NEVER_USED: &str = "a directory that Kafka's tool formatted for static voters and that was never used has \
+                          no log yet: let `quorate format` make an empty one for it";
+
+/// Whether a file only says whose the directory is.
+fn is_identity(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    [meta_file::NAME, partition_file::NAME].contains(&name)
+}
+
 impl Error {
     /// What is wrong, without what to do about it.
     pub fn fault(&self) -> String {
@@ -99,6 +121,7 @@ impl Error {
                 format!("cannot {} {path}: {source}", operation.verb())
             }
             Error::NotFormatted { path } => format!("{path} does not exist"),
+            Error::Lost { path, beside } => format!("{path} is missing, though {beside} is there"),
             Error::AlreadyFormatted { path } => format!("{path} exists"),
             Error::Malformed { path, position, expected, found }
             | Error::Damaged { path, position, expected, found } => {
@@ -144,7 +167,14 @@ impl fmt::Display for Error {
             Error::AlreadyFormatted { .. } => f.write_str(
                 ": the directory is in use and is left as it is; name an empty directory to format",
             ),
-            Error::Malformed { .. } => write!(f, "; {REPLACE}"),
+            Error::Malformed { path, .. } | Error::Lost { path, .. } if is_identity(path) => {
+                write!(f, "; {IDENTITY}")
+            }
+            // The folder of the log as a whole.
+            Error::Lost { path, .. } if !path.contains('/') => {
+                write!(f, "; {REPLACE}; {NEVER_USED}")
+            }
+            Error::Malformed { .. } | Error::Lost { .. } => write!(f, "; {REPLACE}"),
             Error::Damaged { .. } => f.write_str(
                 "; this was on disk and may be promised to others, so it is not cut off. Where other \
                  nodes vote, a start sets it aside and copies it again; a node that votes alone needs \
@@ -175,6 +205,7 @@ impl Error {
             Error::Damaged { .. } | Error::NotABoundary { .. } => true,
             Error::Io { .. }
             | Error::NotFormatted { .. }
+            | Error::Lost { .. }
             | Error::AlreadyFormatted { .. }
             | Error::Malformed { .. }
             | Error::Uncovered { .. }
@@ -188,6 +219,7 @@ impl std::error::Error for Error {
         match self {
             Error::Io { source, .. } => Some(source),
             Error::NotFormatted { .. }
+            | Error::Lost { .. }
             | Error::AlreadyFormatted { .. }
             | Error::Malformed { .. }
             | Error::Damaged { .. }

@@ -3,9 +3,11 @@
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{TEMPORARY, join, read_file, replace_file};
 use crate::segment::{base_of, file_name};
-use crate::snapshot_name::snapshot_name;
+use crate::snapshot_name::{DAMAGED, SnapshotName, snapshot_name};
 use crate::synced_file::{self, Mark};
-use crate::{EpochTable, Error, Meta, epoch_file, meta_file, partition_file};
+use crate::{
+    EpochTable, Error, Meta, election_file, epoch_file, meta_file, must_reach_file, partition_file,
+};
 use quorate_base::{Offset, OffsetEpoch, Uuid};
 use std::io;
 
@@ -46,6 +48,14 @@ pub fn complete_format<D: Disk>(disk: &mut D, partition: &str, topic: Uuid) -> R
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(Operation::List, partition)(error)),
     };
+    if !made_by_kafkas_tool(&names) || !is_empty(disk, partition, &names)? {
+        return Ok(());
+    }
+    empty_log(disk, partition, topic)
+}
+
+/// Whether these names of a partition are what Kafka's storage tool leaves to the first start.
+pub(crate) fn made_by_kafkas_tool(names: &[String]) -> bool {
     let bootstrap = snapshot_name(OffsetEpoch::default());
     let first = file_name(Offset::ZERO);
     // What a completion that was cut short leaves.
@@ -55,11 +65,7 @@ pub fn complete_format<D: Disk>(disk: &mut D, partition: &str, topic: Uuid) -> R
         made.iter().any(|made| whole.unwrap_or(name) == *made)
             && (whole.is_some() || name != partition_file::NAME)
     };
-    let only = names.iter().all(|name| *name == bootstrap || half(name));
-    if !only || !names.contains(&bootstrap) || !is_empty(disk, partition, &names)? {
-        return Ok(());
-    }
-    empty_log(disk, partition, topic)
+    names.contains(&bootstrap) && names.iter().all(|name| *name == bootstrap || half(name))
 }
 
 /// Whether no segment holds a byte.
@@ -78,14 +84,49 @@ fn refuse_used<D: Disk>(disk: &mut D, partition: &str) -> Result<(), Error> {
     if read_file(disk, meta_file::NAME)?.is_some() {
         return Err(Error::AlreadyFormatted { path: meta_file::NAME.to_owned() });
     }
+    match used(disk, partition)? {
+        None => Ok(()),
+        Some(beside) => Err(Error::Lost { path: meta_file::NAME.to_owned(), beside }),
+    }
+}
+
+/// A file in the partition that no format leaves, also none that was cut short: a node has run.
+fn used<D: Disk>(disk: &mut D, partition: &str) -> Result<Option<String>, Error> {
     let names = match disk.list(partition) {
         Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io(Operation::List, partition)(error)),
     };
-    match is_empty(disk, partition, &names)? {
-        true => Ok(()),
-        false => Err(Error::AlreadyFormatted { path: partition.to_owned() }),
+    let bootstrap = snapshot_name(OffsetEpoch::default());
+    let tells = |name: &&String| {
+        let own = [election_file::NAME, must_reach_file::NAME];
+        let snapshot = SnapshotName::parse(name.strip_suffix(DAMAGED).unwrap_or(name));
+        own.contains(&name.as_str()) || snapshot.is_some() && **name != bootstrap
+    };
+    let found = names.iter().find(tells).cloned();
+    let found = match found {
+        None if !is_empty(disk, partition, &names)? => {
+            names.iter().find(|name| base_of(name).is_some()).cloned()
+        }
+        found => found,
+    };
+    Ok(found.map(|name| join(partition, &name)))
+}
+
+/// What a missing file means: where others of a node are, [`Error::NotFormatted`] becomes
+/// [`Error::Lost`], since formatting would be refused there. Any other error stays what it is.
+pub fn lost_or_new<D: Disk>(disk: &mut D, partition: &str, error: Error) -> Error {
+    let Error::NotFormatted { path } = error else { return error };
+    let is_meta = path == meta_file::NAME;
+    let has_meta = read_file(disk, meta_file::NAME).is_ok_and(|file| file.is_some());
+    let meta = (!is_meta && has_meta).then(|| meta_file::NAME.to_owned());
+    // What cannot be looked at is not there for whoever has to decide.
+    let beside = meta.or_else(|| used(disk, partition).ok().flatten());
+    let has_folder = disk.list(partition).is_ok();
+    match beside {
+        None => Error::NotFormatted { path },
+        Some(beside) if is_meta || has_folder => Error::Lost { path, beside },
+        Some(beside) => Error::Lost { path: partition.to_owned(), beside },
     }
 }
 

@@ -66,7 +66,7 @@ pub use dump::{Fact, FileKind, dump, files};
 pub use election_file::Election;
 pub use epoch_file::EpochTable;
 pub use error::Error;
-pub use format::{complete_format, format, read_topic};
+pub use format::{complete_format, format, lost_or_new, read_topic};
 pub use index::{IndexBytes, OffsetEntry, TimeEntry};
 pub use job::{Adopt, Append, Cut, Job, Trim, Truncate};
 pub use log::{Log, Read};
@@ -90,7 +90,7 @@ pub use snapshot_reader::{SnapshotReader, check_snapshot, glance_at_snapshot};
 pub use snapshot_shelf::set_aside_snapshot;
 pub use snapshot_writer::{SnapshotRecord, SnapshotWriter, kept_offset};
 pub use store::{Store, Written};
-pub use verify::{Finding, verify};
+pub use verify::{Finding, Remedy, verify};
 
 /// How a log is laid out.
 #[derive(Clone, PartialEq, Eq, Debug)]

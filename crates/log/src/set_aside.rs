@@ -63,6 +63,7 @@ impl Damage {
             Error::Uncovered { .. } => Place::Uncovered,
             Error::Io { .. }
             | Error::NotFormatted { .. }
+            | Error::Lost { .. }
             | Error::AlreadyFormatted { .. }
             | Error::Malformed { .. }
             | Error::Foreign { .. }

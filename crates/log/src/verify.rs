@@ -1,9 +1,14 @@
 //! Looks at every file of a data directory and says what is wrong, without changing a byte.
 //!
 //! No lock and no recovery: it may look at a directory in use, and at Kafka's. All problems are
-//! found in one go, except that a file which makes no sense any more is given up there. What the
-//! next start mends by itself, a torn tail and files that follow from the log, is told apart from
-//! damage.
+//! found in one go, each once: a file which makes no sense any more is given up there, and what
+//! only follows from damage is not told. What the next start mends by itself, a torn tail and files
+//! that follow from the log, is told apart from damage. `checkpoint.rs` looks at snapshots,
+//! `walked.rs` judges the epochs, `missing.rs` says which files are not there.
+
+mod checkpoint;
+mod missing;
+mod walked;
 
 use crate::batch::Fault;
 use crate::disk::Disk;
@@ -19,8 +24,25 @@ use crate::{
     Batch, Election, EpochTable, Error, Header, Meta, epoch_file, index_files, must_reach_file,
     partition_file,
 };
-use quorate_base::{Epoch, Offset, OffsetEpoch};
+use missing::Folder;
+use quorate_base::{Offset, OffsetEpoch};
 use std::fmt;
+use walked::{At, Walked, Wrong, entry};
+
+/// What is to be done about a [`Finding`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remedy {
+    /// Nothing: the next start mends it by itself, and nothing is lost by that.
+    NextStart,
+    /// Records or a snapshot. Where others vote, a start sets it aside and the leader has it; a
+    /// node that votes alone needs it back from a copy.
+    Leader,
+    /// It says whose the directory is, and nothing that the node has promised: it may be put back
+    /// from a copy, or be written again.
+    Identity,
+    /// What the node has promised, which is nowhere else: the node is to be replaced.
+    Replace,
+}
 
 /// Something that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,15 +55,22 @@ pub struct Finding {
     pub expected: String,
     /// What is there.
     pub found: String,
+    /// What is to be done about it.
+    pub remedy: Remedy,
+}
+
+impl Finding {
     /// Whether the next start mends it by itself and nothing is lost by that.
-    pub mends: bool,
+    pub fn mends(&self) -> bool {
+        self.remedy == Remedy::NextStart
+    }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { path, position, expected, found, mends } = self;
+        let Finding { path, position, expected, found, remedy: _ } = self;
         write!(f, "{path}: at byte {position}: expected {expected}, found {found}")?;
-        if *mends { f.write_str(" (mended at the next start)") } else { Ok(()) }
+        if self.mends() { f.write_str(" (mended at the next start)") } else { Ok(()) }
     }
 }
 
@@ -51,12 +80,10 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
     let paths = files(disk, dir)?;
     let mut verify = Verify { disk, findings: Vec::new(), snapshots: Vec::new() };
     let mut known = 0;
-    let mut partitions: Vec<&str> = Vec::new();
     for path in &paths {
         let kind = FileKind::of(path);
         known += usize::from(kind != FileKind::Other);
         match kind {
-            FileKind::Segment(_) => partitions.push(dir_of(path)),
             FileKind::Checkpoint => verify.checkpoint(path)?,
             FileKind::Epochs => verify.small(path, |bytes| EpochTable::decode(bytes).map(drop))?,
             FileKind::Election => verify.small(path, |bytes| Election::decode(bytes).map(drop))?,
@@ -68,28 +95,17 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
                 verify.small(path, |bytes| must_reach_file::decode(bytes).map(drop))?;
             }
             // Held against their log.
-            FileKind::Offsets(_) | FileKind::Times(_) | FileKind::Synced | FileKind::Other => {}
-        }
-    }
-    partitions.dedup();
-    for partition in partitions {
-        let bases = paths.iter().filter(|path| dir_of(path) == partition);
-        let bases = bases.filter_map(|path| match FileKind::of(path) {
-            FileKind::Segment(base) => Some(base),
-            FileKind::Checkpoint
+            FileKind::Segment(_)
             | FileKind::Offsets(_)
             | FileKind::Times(_)
-            | FileKind::Epochs
-            | FileKind::Election
-            | FileKind::Topic
-            | FileKind::Meta
             | FileKind::Synced
-            | FileKind::MustReach
-            | FileKind::Other => None,
-        });
-        let aside = paths.iter().filter(|path| dir_of(path) == partition);
-        let aside = aside.filter_map(|path| snapshot_id(path.strip_suffix(DAMAGED)?)).collect();
-        verify.partition(partition, &bases.collect::<Vec<_>>(), aside)?;
+            | FileKind::Other => {}
+        }
+    }
+    let folders = Folder::all(&paths);
+    for folder in &folders {
+        let has_records = verify.partition(folder)?;
+        verify.missing(folder, &folders, has_records)?;
     }
     if known == 0 {
         verify.damage(dir, 0, "the files of a node", "none of them");
@@ -113,41 +129,15 @@ fn snapshot_id(path: &str) -> Option<OffsetEpoch> {
 struct Verify<'a, D: Disk> {
     disk: &'a mut D,
     findings: Vec<Finding>,
-    /// The snapshots that are right, by directory.
-    snapshots: Vec<(String, OffsetEpoch)>,
+    /// The snapshots by directory, and whether they are right.
+    snapshots: Vec<(String, OffsetEpoch, bool)>,
 }
 
-/// Where a log stands after the batches so far.
-struct Walked {
-    end: Offset,
-    /// Behind a batch that lies out of order, whatever comes next is taken to be in order.
-    lost: bool,
-    epochs: EpochTable,
-}
-
-impl Walked {
-    fn from(end: Offset) -> Walked {
-        Walked { end, lost: false, epochs: EpochTable::default() }
-    }
-
-    /// Takes a batch in; says what is wrong with its place.
-    fn pass(&mut self, header: &Header) -> Option<Fault> {
-        let gap = header.base != self.end && !self.lost;
-        let fell = self.epochs.last_epoch().filter(|last| header.epoch < *last);
-        self.lost = gap;
-        if gap {
-            return Some(Fault::Gap { expected: self.end, found: header.base });
-        }
-        self.end = header.end();
-        if let Some(expected) = fell {
-            return Some(Fault::EpochFell { expected, found: header.epoch });
-        }
-        let last = self.epochs.entries().last();
-        if last.is_none_or(|(epoch, first)| header.epoch == *epoch || header.base > *first) {
-            self.epochs.note(header.epoch, header.base);
-        }
-        None
-    }
+/// What is known of a log before its batches are read.
+struct Known {
+    table: Option<EpochTable>,
+    synced: synced_file::Found,
+    mark: Option<Mark>,
 }
 
 impl<D: Disk> Verify<'_, D> {
@@ -158,7 +148,8 @@ impl<D: Disk> Verify<'_, D> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) {
-        self.find(path, position, expected, found, false);
+        let damage = Remedy::Leader;
+        self.find(path, position, expected, found, damage);
     }
 
     fn find(
@@ -167,10 +158,10 @@ impl<D: Disk> Verify<'_, D> {
         position: u64,
         expected: impl Into<String>,
         found: impl Into<String>,
-        mends: bool,
+        remedy: Remedy,
     ) {
         let (path, expected, found) = (path.to_owned(), expected.into(), found.into());
-        self.findings.push(Finding { path, position, expected, found, mends });
+        self.findings.push(Finding { path, position, expected, found, remedy });
     }
 
     fn small(
@@ -183,65 +174,155 @@ impl<D: Disk> Verify<'_, D> {
             read.and_then(|bytes| decode(&bytes.unwrap_or_default()).map_err(|bad| bad.at(path)));
         match judged {
             Err(Error::Malformed { position, expected, found, .. }) => {
-                // Recovery writes the epochs anew; all else is nowhere else.
-                let mends = FileKind::of(path) == FileKind::Epochs;
-                self.find(path, position, expected, found, mends);
+                let remedy = match FileKind::of(path) {
+                    // Recovery writes them anew.
+                    FileKind::Epochs => Remedy::NextStart,
+                    FileKind::Meta | FileKind::Topic => Remedy::Identity,
+                    FileKind::Election | FileKind::MustReach => Remedy::Replace,
+                    FileKind::Segment(_)
+                    | FileKind::Checkpoint
+                    | FileKind::Offsets(_)
+                    | FileKind::Times(_)
+                    | FileKind::Synced
+                    | FileKind::Other => Remedy::Leader,
+                };
+                self.find(path, position, expected, found, remedy);
                 Ok(())
             }
             other => other,
         }
     }
 
-    /// The segments of one log, oldest first.
-    fn partition(
-        &mut self,
-        dir: &str,
-        bases: &[Offset],
-        aside: Vec<OffsetEpoch>,
-    ) -> Result<(), Error> {
-        let (Some(first), Some(last)) = (bases.first(), bases.last()) else { return Ok(()) };
+    /// The log of one folder, if it has one; whether there are records in it.
+    fn partition(&mut self, folder: &Folder<'_>) -> Result<bool, Error> {
+        let (dir, bases) = (folder.dir, folder.bases());
+        let (Some(first), Some(last)) = (bases.first(), bases.last()) else { return Ok(false) };
+        let known = self.known(dir)?;
+        let mut walked = Walked::from(*first);
+        let mut before = None;
+        for base in &bases {
+            if *base != walked.end && !walked.lost {
+                match *base > walked.end {
+                    true => self.gap(folder, before.take(), walked.end, *base),
+                    false => {
+                        let expected = format!("a segment that begins at offset {}", walked.end);
+                        self.damage(
+                            &join(dir, &file_name(*base)),
+                            0,
+                            expected,
+                            format!("offset {base}"),
+                        );
+                    }
+                }
+                walked.damaged = true;
+            }
+            (walked.end, walked.lost) = (*base, false);
+            let len = self.segment(folder, *base, base == last, &known, &mut walked)?;
+            before = Some((join(dir, &file_name(*base)), len));
+        }
+        if let Some(mark) = known.mark.filter(|mark| walked.end < mark.end && !walked.damaged) {
+            let (path, len) = before.unwrap_or_default();
+            let expected = format!("records up to offset {}, which were synced", mark.end);
+            self.damage(&path, len, expected, format!("the end of the log at {}", walked.end));
+            walked.damaged = true;
+        }
+        let aside: Vec<OffsetEpoch> = folder
+            .names
+            .iter()
+            .filter_map(|name| snapshot_id(name.strip_suffix(DAMAGED)?))
+            .collect();
+        let here = self.snapshots.iter().filter(|(of, ..)| of == dir);
+        let here: Vec<(OffsetEpoch, bool)> = here.map(|(_, id, right)| (*id, *right)).collect();
+        let begins = known.table.as_ref().and_then(|table| table.entries().first());
+        let begins = begins.map(|(_, at)| *at);
+        let ends =
+            |at: &Offset| here.iter().map(|(id, _)| id).chain(&aside).any(|id| id.offset == *at);
+        let start = begins.filter(|at| at > first && ends(at)).unwrap_or(*first);
+        // Where segments are missing the table knows of more.
+        let beheaded = begins.filter(|begins| begins < first);
+        let covered = match beheaded {
+            Some(begins) => {
+                self.beheaded(dir, begins, *first);
+                false
+            }
+            None => self.covered(dir, *first, start, &here),
+        };
+        let mut epochs = walked.epochs.clone();
+        if start > Offset::ZERO {
+            let floor = here.iter().map(|(id, _)| *id).find(|id| id.offset == start);
+            let below = epochs.below(start).last().map(|(epoch, _)| *epoch).unwrap_or_default();
+            epochs.advance(floor.unwrap_or(OffsetEpoch::new(start, below)), walked.end);
+        }
+        self.judge(dir, &known, &walked, &epochs)?;
+        if covered && !walked.damaged {
+            self.epochs(dir, &epochs, &known)?;
+        }
+        if !walked.damaged {
+            let last = epochs.last_epoch().unwrap_or_default();
+            self.reaches(dir, OffsetEpoch::new(walked.end, last))?;
+        }
+        Ok(walked.end > start)
+    }
+
+    fn known(&mut self, dir: &str) -> Result<Known, Error> {
         let synced = synced_file::read(self.disk, dir)?;
         let mark = match synced {
             synced_file::Found::Mark(mark, _) => Some(mark),
             synced_file::Found::Missing => None,
             synced_file::Found::Unreadable => {
-                let path = crate::file::join(dir, synced_file::NAME);
-                self.find(&path, 0, "a valid slot", "none", true);
+                let path = join(dir, synced_file::NAME);
+                self.find(&path, 0, "a valid slot", "none", Remedy::NextStart);
                 None
             }
         };
-        let mut walked = Walked::from(*first);
-        for base in bases {
-            self.segment(dir, *base, base == last, firm(synced, *base), &mut walked)?;
+        let table = read_file(self.disk, &join(dir, epoch_file::NAME));
+        let table = match table {
+            Ok(bytes) => bytes.and_then(|bytes| EpochTable::decode(&bytes).ok()),
+            // Told where the small files are looked at.
+            Err(Error::Malformed { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Known { table, synced, mark })
+    }
+
+    /// Epochs of batches that contradict the table or each other.
+    fn judge(
+        &mut self,
+        dir: &str,
+        known: &Known,
+        walked: &Walked,
+        epochs: &EpochTable,
+    ) -> Result<(), Error> {
+        let end = known.mark.map_or(Offset::ZERO, |mark| mark.end);
+        for wrong in walked.judge(known.table.as_ref(), epochs, end) {
+            match wrong {
+                Wrong::Table { expected, found } => {
+                    self.damage(&join(dir, epoch_file::NAME), 0, expected, found);
+                }
+                Wrong::Batches { at: At { segment, position }, expected, found } => {
+                    self.damage(&join(dir, &file_name(segment)), position, expected, found);
+                }
+            }
         }
-        if let Some(mark) = mark.filter(|mark| walked.end < mark.end) {
-            let path = crate::file::join(dir, &file_name(*last));
-            let expected = format!("records up to offset {}, which were synced", mark.end);
-            self.damage(&path, 0, expected, format!("the end of the log at {}", walked.end));
-        }
-        let snapshots = self.snapshots.iter().filter(|(of, _)| of == dir);
-        let snapshots: Vec<OffsetEpoch> = snapshots.map(|(_, id)| *id).collect();
-        let table = read_file(self.disk, &join(dir, epoch_file::NAME))?;
-        let table = table.and_then(|bytes| EpochTable::decode(&bytes).ok());
-        let begins = table.as_ref().and_then(|table| table.entries().first()).map(|(_, at)| *at);
-        let ends = |at: &Offset| snapshots.iter().chain(&aside).any(|id| id.offset == *at);
-        let start = begins.filter(|at| at > first && ends(at)).unwrap_or(*first);
-        self.covered(dir, *first, start, &snapshots);
-        let mut epochs = walked.epochs;
-        if start > Offset::ZERO {
-            let floor = snapshots.iter().find(|id| id.offset == start).copied();
-            let below = epochs.below(start).last().map(|(epoch, _)| *epoch).unwrap_or_default();
-            epochs.advance(floor.unwrap_or(OffsetEpoch::new(start, below)), walked.end);
-        }
-        self.epochs(dir, &epochs, mark)?;
-        self.reaches(dir, OffsetEpoch::new(walked.end, epochs.last_epoch().unwrap_or_default()))
+        Ok(())
     }
 
     /// What lies below the start of a log is in a snapshot.
-    fn covered(&mut self, dir: &str, first: Offset, start: Offset, snapshots: &[OffsetEpoch]) {
-        let newest = snapshots.iter().map(|id| id.offset).max();
+    /// Tells whether it is; a snapshot that would do but for its damage was told of.
+    fn covered(
+        &mut self,
+        dir: &str,
+        first: Offset,
+        start: Offset,
+        snapshots: &[(OffsetEpoch, bool)],
+    ) -> bool {
+        let right = snapshots.iter().filter(|(_, right)| *right);
+        let newest = right.map(|(id, _)| id.offset).max();
         if start == Offset::ZERO || newest.is_some_and(|newest| newest >= start) {
-            return;
+            return true;
+        }
+        if snapshots.iter().any(|(id, _)| id.offset >= start) {
+            return false;
         }
         let expected =
             format!("a snapshot that ends at offset {start}, where the log begins, or behind it");
@@ -250,6 +331,7 @@ impl<D: Disk> Verify<'_, D> {
             None => "none".to_owned(),
         };
         self.damage(&join(dir, &file_name(first)), 0, expected, found);
+        false
     }
 
     /// A log that was damaged is not yet what it was; nothing is lost if others have the rest.
@@ -266,26 +348,23 @@ impl<D: Disk> Verify<'_, D> {
         Ok(())
     }
 
-    /// `firm`: below this byte damage is no torn tail.
+    /// One segment; its bytes.
     fn segment(
         &mut self,
-        dir: &str,
+        folder: &Folder<'_>,
         base: Offset,
         last: bool,
-        firm: u64,
+        known: &Known,
         walked: &mut Walked,
-    ) -> Result<(), Error> {
-        let path = crate::file::join(dir, &file_name(base));
-        if base != walked.end && !walked.lost {
-            let expected = format!("a segment that begins at offset {}", walked.end);
-            self.damage(&path, 0, expected, format!("offset {base}"));
-        }
-        (walked.end, walked.lost) = (base, false);
+    ) -> Result<u64, Error> {
+        let (dir, path) = (folder.dir, join(folder.dir, &file_name(base)));
+        // Below this byte damage is no torn tail.
+        let firm = firm(known.synced, base);
         let index = index_files::read(self.disk, dir, base)?;
         let mut check = IndexCheck::new(base, &index.offsets, &index.times);
-        let mut torn = false;
+        let (mut torn, mut was_damaged) = (false, false);
         let mut reader = BatchReader::open(&*self.disk, &path)?;
-        let mut findings = Vec::new();
+        let before = self.findings.len();
         loop {
             let position = reader.position();
             let Some(found) = reader.next()? else { break };
@@ -294,110 +373,95 @@ impl<D: Disk> Verify<'_, D> {
                 Found::Damaged(header, fault) => (Some(*header), Some(*fault)),
                 Found::Nothing(fault) => (None, Some(*fault)),
             };
+            // Behind a damaged batch it is that one's length that is wrong.
+            let follows = was_damaged && matches!(found, Found::Nothing(_));
+            was_damaged = matches!(found, Found::Damaged(..));
+            if follows {
+                walked.lost = true;
+                break;
+            }
             let expected = format!("the batch at offset {}", walked.end);
-            let order = header.and_then(|header| walked.pass(&header));
+            let at = At { segment: base, position };
+            let placed = header.filter(|header| !was_damaged || is_plausible(header));
+            let order = placed.and_then(|header| walked.pass(&header, at, known.table.as_ref()));
+            // Where the next batch begins is nothing that can be relied on now.
+            walked.lost |= placed.is_none();
             if let Some(fault) = fault.or(order) {
                 torn |= last && position >= firm && !fault.is_foreign();
-                findings.push((position, expected, fault.to_string(), torn));
+                let remedy = if torn { Remedy::NextStart } else { Remedy::Leader };
+                match matches!(fault, Fault::EpochFell { .. }) && !torn {
+                    true => walked.fell(),
+                    false => {
+                        self.find(&path, position, expected, fault.to_string(), remedy);
+                        walked.damaged |= !torn;
+                    }
+                }
             }
             if let Some(header) = header {
                 check.batch(&header, position);
             }
             if let Found::Batch(batch) = &found {
-                findings.extend(records(batch, position));
+                let bad = records(batch, position);
+                walked.damaged |= !bad.is_empty();
+                bad.into_iter().for_each(|(at, expected, found)| {
+                    self.damage(&path, at, expected, found);
+                });
             }
         }
-        let bad = check.finish(walked.end);
-        for (position, expected, found, mends) in findings {
-            self.find(&path, position, expected, found, mends);
-        }
-        for (path, bad) in index_files::paths(dir, base).iter().zip(bad) {
-            if let Some(bad) = bad {
-                self.find(path, bad.position as u64, bad.expected, bad.found, true);
+        // What follows from damage is mended with it.
+        let indexes =
+            check.finish(walked.end).into_iter().filter(|_| self.findings.len() == before);
+        let indexes: Vec<_> = index_files::paths(dir, base).into_iter().zip(indexes).collect();
+        for (path, bad) in indexes {
+            let name = path.rsplit('/').next().unwrap_or(&path);
+            // Of a copy of Kafka's the logs alone may be there.
+            if reader.len() > 0 && !folder.has(name) && folder.has(synced_file::NAME) {
+                self.find(&path, 0, "the index of its segment", "no file", Remedy::NextStart);
+            } else if let Some(bad) = bad {
+                let position = bad.position as u64;
+                self.find(&path, position, bad.expected, bad.found, Remedy::NextStart);
             }
         }
-        Ok(())
+        Ok(reader.len())
     }
 
     /// The epoch table against the batches: below the mark a difference is damage.
-    fn epochs(&mut self, dir: &str, walked: &EpochTable, mark: Option<Mark>) -> Result<(), Error> {
-        let path = crate::file::join(dir, epoch_file::NAME);
-        let Some(bytes) = read_file(self.disk, &path)? else {
-            self.find(&path, 0, "the epochs of the log", "no file", true);
+    fn epochs(&mut self, dir: &str, walked: &EpochTable, known: &Known) -> Result<(), Error> {
+        let path = join(dir, epoch_file::NAME);
+        if read_file(self.disk, &path).is_ok_and(|file| file.is_none()) {
+            self.find(&path, 0, "the epochs of the log", "no file", Remedy::NextStart);
             return Ok(());
-        };
-        let Ok(table) = EpochTable::decode(&bytes) else { return Ok(()) };
+        }
+        let Some(table) = &known.table else { return Ok(()) };
         // As the file would say it: an empty log behind a snapshot has a line, too.
         let walked = EpochTable::decode(&walked.encode()).expect("what was encoded can be read");
         let differ = table.entries().iter().zip(walked.entries()).find(|(a, b)| a != b);
         let longer = (table.entries().len(), walked.entries().len());
-        let print = |(epoch, first): (Epoch, Offset)| format!("epoch {epoch} from {first}");
         let (expected, found) = match differ {
-            Some((found, expected)) => (print(*expected), print(*found)),
+            Some((found, expected)) => (entry(*expected), entry(*found)),
             None if longer.0 != longer.1 => {
                 (format!("{} epochs", longer.1), format!("{} epochs", longer.0))
             }
             None => return Ok(()),
         };
-        let mends = mark.is_none_or(|mark| table.below(mark.end) == walked.below(mark.end));
-        self.find(&path, 0, expected, found, mends);
-        Ok(())
-    }
-
-    /// A snapshot: batches from offset 0 on, a header record first, a footer record last.
-    fn checkpoint(&mut self, path: &str) -> Result<(), Error> {
-        let before = self.findings.len();
-        let mut findings = Vec::new();
-        let mut reader = BatchReader::open(&*self.disk, path)?;
-        let mut walked = Walked::from(Offset::ZERO);
-        let (mut first, mut last) = (None, None);
-        loop {
-            let position = reader.position();
-            let batch = match reader.next()? {
-                None => break,
-                Some(Found::Batch(batch)) => batch,
-                Some(Found::Damaged(header, fault)) => {
-                    findings.push((position, "a batch".to_owned(), fault.to_string(), false));
-                    walked.pass(&header);
-                    continue;
-                }
-                Some(Found::Nothing(fault)) => {
-                    findings.push((position, "a batch".to_owned(), fault.to_string(), false));
-                    continue;
-                }
-            };
-            if let Some(fault) = walked.pass(&batch.header) {
-                findings.push((position, "the next batch".to_owned(), fault.to_string(), false));
-            }
-            findings.extend(records(&batch, position));
-            let kind = |record: &crate::RecordView<'_>| match batch.control() {
-                true => control(record).map_or_else(|bad| bad, |control| control.kind),
-                false => "a record".to_owned(),
-            };
-            let kinds: Vec<String> =
-                batch.records().flatten().map(|record| kind(&record)).collect();
-            first = first.or(kinds.first().cloned());
-            last = kinds.last().cloned().or(last);
-        }
-        let len = reader.len();
-        for (position, expected, found, mends) in findings {
-            self.find(path, position, expected, found, mends);
-        }
-        for (at, expected, found) in [(0, "SnapshotHeader", first), (len, "SnapshotFooter", last)] {
-            let found = found.unwrap_or_else(|| "nothing".to_owned());
-            if found != expected {
-                self.damage(path, at, expected, found);
-            }
-        }
-        if let Some(id) = snapshot_id(path).filter(|_| self.findings.len() == before) {
-            self.snapshots.push((dir_of(path).to_owned(), id));
+        let mends = known.mark.is_none_or(|mark| table.below(mark.end) == walked.below(mark.end));
+        // Damage that was told already is where it lies.
+        let damaged = self.findings.iter().any(|one| !one.mends() && dir_of(&one.path) == dir);
+        if mends || !damaged {
+            let remedy = if mends { Remedy::NextStart } else { Remedy::Leader };
+            self.find(&path, 0, expected, found, remedy);
         }
         Ok(())
     }
 }
 
+/// Whether the end that a header speaks of fits its records: one field that rotted would not.
+fn is_plausible(header: &Header) -> bool {
+    header.end() - header.base == u64::from(header.records)
+}
+
 /// Records of a whole batch that make no sense. No crash leaves them.
-fn records(batch: &Batch, position: u64) -> Vec<(u64, String, String, bool)> {
+fn records(batch: &Batch, position: u64) -> Vec<(u64, String, String)> {
     let mut bad = Vec::new();
     let mut count = 0;
     for record in batch.records() {
@@ -410,7 +474,7 @@ fn records(batch: &Batch, position: u64) -> Vec<(u64, String, String, bool)> {
             },
             Ok(_) => continue,
         };
-        bad.push((position, format!("record {count} of the batch"), wrong, false));
+        bad.push((position, format!("record {count} of the batch"), wrong));
     }
     bad
 }

@@ -296,7 +296,17 @@ fn only_an_unused_directory_is_formatted() {
     let mut used = MemoryDisk::default();
     used.put(&format!("{PARTITION}/00000000000000000000.log"), b"x");
     let refused = format(&mut used, PARTITION, &meta(), Uuid::METADATA_TOPIC).unwrap_err();
-    assert!(matches!(refused, Error::AlreadyFormatted { .. }), "{refused}");
+    let Error::Lost { path, beside } = &refused else { panic!("{refused}") };
+    assert_eq!(path, "meta.properties");
+    assert_eq!(*beside, format!("{PARTITION}/00000000000000000000.log"));
+    for name in ["quorum-state", "quorate-must-reach", "00000000000000000009-0000000001.checkpoint"]
+    {
+        let mut used = formatted();
+        used.remove("meta.properties").unwrap();
+        used.put(&format!("{PARTITION}/{name}"), b"");
+        let refused = format(&mut used, PARTITION, &meta(), Uuid::METADATA_TOPIC).unwrap_err();
+        assert!(matches!(refused, Error::Lost { .. }), "{name}: {refused}");
+    }
 
     let empty = recover(&mut MemoryDisk::default(), &options(1, 1)).unwrap_err();
     assert!(empty.to_string().starts_with("__cluster_metadata-0 does not exist"), "{empty}");

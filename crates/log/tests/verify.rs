@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Node, PARTITION, formatted, kafka, options};
-use quorate_log::{Disk, Finding, MemoryDisk, Mode, Operation, files, recover, verify};
+use quorate_log::{Disk, Finding, MemoryDisk, Mode, Operation, Remedy, files, recover, verify};
 
 const CHANGES: [Operation; 6] = [
     Operation::Write,
@@ -63,7 +63,7 @@ fn every_flipped_bit_of_a_log_is_found_in_its_file_and_no_other() {
             let disk = disk.fork();
             disk.flip_bit(path, at, (at % 8) as u32);
             let findings = found(&disk);
-            let damage: Vec<&Finding> = findings.iter().filter(|one| !one.mends).collect();
+            let damage: Vec<&Finding> = findings.iter().filter(|one| !one.mends()).collect();
             // An epoch lies outside of the checksum: only the epoch table contradicts it.
             let named = damage.iter().any(|one| one.path == *path || one.path.contains("epoch"));
             assert!(named, "{path} at byte {at}: {findings:?}");
@@ -97,7 +97,7 @@ fn a_torn_tail_is_told_from_damage() {
     let mut file = cut.open(&path, Mode::Write).unwrap();
     cut.truncate(&mut file, len - 1).unwrap();
     let findings = found(&cut);
-    assert!(findings.iter().any(|one| !one.mends && one.path == path), "{findings:?}");
+    assert!(findings.iter().any(|one| !one.mends() && one.path == path), "{findings:?}");
     assert!(recover(&mut cut, &options(6_000, 0)).is_err(), "recovery agrees");
 }
 
@@ -109,7 +109,7 @@ fn other_files_are_judged_too() {
         disk.append(&mut file, &[bytes.to_vec().into()]).unwrap();
         let findings = found(&disk);
         assert_eq!(findings.len(), 1, "{path}: {findings:?}");
-        assert_eq!((findings[0].path.as_str(), findings[0].mends), (path, mends));
+        assert_eq!((findings[0].path.as_str(), findings[0].mends()), (path, mends));
         let text = findings[0].to_string();
         assert!(text.starts_with(&format!("{path}: {expect}")), "{text}");
         assert_eq!(
@@ -150,9 +150,15 @@ fn a_gap_between_segments_and_a_snapshot_without_its_end_are_found() {
     assert!(logs.len() > 2);
     disk.remove(&logs[1]).unwrap();
     let findings = found(&disk);
-    let gap = findings.iter().find(|one| one.path == logs[2]).unwrap();
-    assert!(gap.expected.starts_with("a segment that begins at offset"), "{gap}");
-    assert!(!gap.mends);
+    let [gap] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!(
+        gap.to_string(),
+        format!(
+            "{}: at byte 0: expected the records from offset 5 to below 12, found no file",
+            logs[1]
+        )
+    );
+    assert!(!gap.mends());
 }
 
 /// Found by the fuzz target `log-verify`: without a mark nothing tells a torn tail from damage, so
@@ -168,6 +174,151 @@ fn a_torn_tail_is_damage_where_no_mark_can_be_read() {
     disk.append(&mut file, &[vec![0; 30].into()]).unwrap();
     disk.put(&format!("{PARTITION}/quorate-synced"), &[0; 100]);
     let findings = found(&disk);
-    assert!(findings.iter().any(|one| !one.mends && one.path == path), "{findings:?}");
+    assert!(findings.iter().any(|one| !one.mends() && one.path == path), "{findings:?}");
     assert!(recover(&mut disk, &options(6_000, 0)).is_err(), "recovery agrees");
+}
+
+/// All that is damaged, a line each.
+fn damage(disk: &MemoryDisk) -> Vec<String> {
+    let findings = found(disk);
+    findings.iter().filter(|one| !one.mends()).map(Finding::to_string).collect()
+}
+
+fn logs(disk: &MemoryDisk) -> Vec<String> {
+    files(disk, "").unwrap().into_iter().filter(|path| path.ends_with(".log")).collect()
+}
+
+#[test]
+fn one_damage_is_told_once() {
+    let disk = written();
+    let logs = logs(&disk);
+    assert!(logs.len() > 2, "{logs:?}");
+    let (mut flips, mut twice) = (0, Vec::new());
+    for path in &logs {
+        let len = disk.contents(path).unwrap().len();
+        for at in (0..len).filter(|at| at % 2_300 < 70 || at % 41 == 0) {
+            let disk = disk.fork();
+            disk.flip_bit(path, at, (at % 8) as u32);
+            let damage = damage(&disk);
+            if damage.len() != 1 {
+                twice.push((path, at, damage));
+            }
+            flips += 1;
+        }
+        // Cut anywhere, at the end of a batch too.
+        for keep in (0..len as u64).filter(|keep| keep % 97 == 0) {
+            let mut disk = disk.fork();
+            let mut file = disk.open(path, Mode::Write).unwrap();
+            disk.truncate(&mut file, keep).unwrap();
+            let damage = damage(&disk);
+            if damage.len() != 1 {
+                twice.push((path, keep as usize, damage));
+            }
+        }
+        let mut disk = disk.fork();
+        disk.remove(path).unwrap();
+        assert_eq!(damage(&disk).len(), 1, "without {path}: {:?}", damage(&disk));
+    }
+    assert!(flips > 500, "{flips} flips");
+    assert!(twice.is_empty(), "{}: {:#?}", twice.len(), &twice[..twice.len().min(9)]);
+}
+
+#[test]
+fn an_epoch_that_rotted_is_named_where_it_lies() {
+    let disk = written();
+    // In each epoch a batch of one record, then one of three.
+    let logs = logs(&disk);
+    let mut batches = Vec::new();
+    for path in &logs {
+        let bytes = disk.contents(path).unwrap();
+        let mut at = 0;
+        while at < bytes.len() {
+            batches.push((path.clone(), at));
+            let length = bytes[at + 8..at + 12].first_chunk().unwrap();
+            at += 12 + u32::from_be_bytes(*length) as usize;
+        }
+    }
+    assert_eq!(batches.len(), 8);
+    for (index, (path, at)) in batches.iter().enumerate() {
+        let disk = disk.fork();
+        // The last byte of the epoch: far above all others.
+        disk.flip_bit(path, at + 15, 6);
+        let damage = damage(&disk);
+        let epoch = index / 2 + 1;
+        let line = format!(
+            "{path}: at byte {at}: expected leader epoch {epoch}, as leader-epoch-checkpoint has it, found {}",
+            epoch + 64
+        );
+        assert_eq!(damage, [line], "batch {index}");
+    }
+    // Where either of two bits may be the wrong one both are named.
+    let table = format!("{PARTITION}/leader-epoch-checkpoint");
+    let first_of_3 = &batches[4];
+    disk.put(&table, b"0\n4\n1 0\n2 4\n3 9\n4 12\n");
+    let line = format!(
+        "{table}: at byte 0: expected epoch 3 from 8, found epoch 3 from 9; or the batch at byte {} of {} is wrong, which has epoch 3",
+        first_of_3.1,
+        first_of_3.0.rsplit('/').next().unwrap()
+    );
+    assert_eq!(damage(&disk), [line]);
+    // No batch alone explains that.
+    disk.put(&table, b"0\n4\n1 0\n2 4\n3 8\n6 12\n");
+    let line = format!("{table}: at byte 0: expected epoch 4 from 12, found epoch 6 from 12");
+    assert_eq!(damage(&disk), [line]);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_missed() {
+    let disk = written();
+    let inner = |name: &str| format!("{PARTITION}/{name}");
+    let found_without = |names: &[&str]| {
+        let mut disk = disk.fork();
+        names.iter().for_each(|name| disk.remove(name).unwrap());
+        let found = found(&disk);
+        let told: Vec<_> = found.iter().map(|one| (one.path.clone(), one.remedy)).collect();
+        assert!(found.iter().all(|one| one.found == "no file"), "{found:?}");
+        (told, recover(&mut disk, &options(6_000, 0)).is_ok())
+    };
+    let logs = logs(&disk);
+    let all: Vec<&str> = logs.iter().map(String::as_str).collect();
+    for (without, path, remedy, starts) in [
+        (&["meta.properties"][..], "meta.properties", Remedy::Identity, true),
+        (&[&inner("partition.metadata")], &inner("partition.metadata"), Remedy::Identity, true),
+        // The caller of recovery refuses: see `start` of the node.
+        (&[&inner("quorum-state")], &inner("quorum-state"), Remedy::Replace, true),
+        (&all, all[all.len() - 1], Remedy::Replace, false),
+        (&all[1..2], all[1], Remedy::Leader, false),
+        (&all[..1], all[0], Remedy::Leader, false),
+        (
+            &[&inner("leader-epoch-checkpoint")],
+            &inner("leader-epoch-checkpoint"),
+            Remedy::NextStart,
+            true,
+        ),
+        (
+            &[&inner("00000000000000000000.index")],
+            &inner("00000000000000000000.index"),
+            Remedy::NextStart,
+            true,
+        ),
+        (
+            &[&inner("00000000000000000000.timeindex")],
+            &inner("00000000000000000000.timeindex"),
+            Remedy::NextStart,
+            true,
+        ),
+    ] {
+        let expected = (vec![(path.to_owned(), remedy)], starts);
+        assert_eq!(found_without(without), expected, "without {without:?}");
+    }
+    // Who has no mark may be Kafka; who has a reserve as well is one of ours.
+    let mut unmarked = disk.fork();
+    unmarked.remove(&inner("quorate-synced")).unwrap();
+    assert_eq!(found(&unmarked), []);
+    unmarked.put(&inner("quorate-reserve"), b"");
+    let missed = found(&unmarked);
+    let [finding] = &missed[..] else { panic!("{missed:?}") };
+    assert_eq!((&finding.path, finding.remedy), (&inner("quorate-synced"), Remedy::NextStart));
+    // Nothing was promised by a node that never had a record.
+    assert_eq!(found(&formatted()), []);
 }

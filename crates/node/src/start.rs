@@ -10,8 +10,8 @@ use crate::seats::Seats;
 use crate::translate::{self, Names};
 use quorate_base::{ReplicaId, ReplicaKey, Span, Time, Uuid};
 use quorate_log::{
-    Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, part_for_votes,
-    repair,
+    Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, lost_or_new,
+    part_for_votes, repair,
 };
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
@@ -152,11 +152,14 @@ pub fn start<M: Machine, D: Disk>(
 ) -> Result<Started<M, D>, StartError> {
     let directory = &config.directory;
     let files = |error| StartError::Log { directory: directory.clone(), error };
-    let meta = Meta::read(&mut disk).map_err(files)?;
-    meta.check(None, config.id.unwrap_or(meta.node)).map_err(files)?;
     let options = log_options(config);
-    quorate_log::complete_format(&mut disk, &options.partition, config.topic_id).map_err(files)?;
-    let found = quorate_log::read_topic(&mut disk, &options.partition).map_err(files)?;
+    let partition = options.partition.as_str();
+    let meta = Meta::read(&mut disk);
+    let meta = meta.map_err(|error| files(lost_or_new(&mut disk, partition, error)))?;
+    meta.check(None, config.id.unwrap_or(meta.node)).map_err(files)?;
+    quorate_log::complete_format(&mut disk, partition, config.topic_id).map_err(files)?;
+    let found = quorate_log::read_topic(&mut disk, partition);
+    let found = found.map_err(|error| files(lost_or_new(&mut disk, partition, error)))?;
     if found != config.topic_id {
         let directory = directory.clone();
         return Err(StartError::Topic { directory, expected: config.topic_id, found });
@@ -266,7 +269,7 @@ fn read_log<D: Disk>(
     });
     recovery.map_err(|error| match alone {
         true => StartError::Alone { directory, error },
-        false => StartError::Log { directory, error },
+        false => StartError::Log { directory, error: lost_or_new(disk, &options.partition, error) },
     })
 }
 

@@ -6,6 +6,7 @@
 mod client;
 mod cluster_tree;
 mod dev;
+mod facts;
 mod format;
 mod kv;
 mod log;

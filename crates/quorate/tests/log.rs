@@ -97,3 +97,102 @@ fn verify_fails_where_something_is_damaged_and_only_there() {
     let (code, _, stderr) = run(&["log", "dump", &format!("{data}/absent")]);
     assert!(code == 1 && stderr.contains("No such file"), "{stderr}");
 }
+
+/// Kafka's directory of a controller, which has records, as one of ours.
+fn used(scratch: &Scratch) -> (String, String, String) {
+    let (data, partition) = formatted(scratch);
+    let kafkas = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../log/tests/fixtures/kafka-4.3.1/static/c1/__cluster_metadata-0");
+    for entry in std::fs::read_dir(kafkas).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "dump") {
+            std::fs::copy(&path, Path::new(&partition).join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    std::fs::remove_file(format!("{partition}/quorate-synced")).unwrap();
+    (data, partition, scratch.0.join("node.properties").display().to_string())
+}
+
+#[test]
+fn where_a_file_is_missing_nobody_is_sent_in_a_circle() {
+    const REPLACE: &str =
+        "give the node a newly formatted one, but only while all other voters run";
+    const REWRITE: &str = "docs/OPERATING.md shows under \"A file is missing\"";
+    let scratch = Scratch::new("log-missing");
+    let (data, partition, config) = used(&scratch);
+    let (code, stdout, _) = run(&["log", "verify", &data]);
+    assert_eq!(code, 0, "{stdout}");
+    let aside = scratch.0.join("aside");
+    let log = format!("{partition}/00000000000000000000.log");
+    for (path, advice) in [
+        (format!("{data}/meta.properties"), REWRITE),
+        (format!("{partition}/partition.metadata"), REWRITE),
+        (format!("{partition}/quorum-state"), REPLACE),
+        (log, REPLACE),
+        (partition.clone(), REPLACE),
+    ] {
+        std::fs::rename(&path, &aside).unwrap();
+        let name = Path::new(&path).file_name().unwrap().to_str().unwrap();
+        if path != partition {
+            let (code, stdout, stderr) = run(&["log", "verify", &data]);
+            assert!(code == 1 && stdout.contains(name), "{name}: {stdout}");
+            assert!(stderr.contains("in 1 place: ") && stderr.contains(advice), "{name}: {stderr}");
+        }
+        for command in [&["run", &config][..], &["format", "--config", &config]] {
+            let (code, _, stderr) = run(command);
+            assert_eq!(code, 1, "{name}: {stderr}");
+            if command[0] == "run" || name == "meta.properties" {
+                assert!(
+                    stderr.contains(name) && stderr.contains(advice),
+                    "{command:?} {name}: {stderr}"
+                );
+                assert!(!stderr.contains("run `quorate format`"), "{name}: {stderr}");
+            }
+        }
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    // A directory that never had a node is formatted.
+    std::fs::remove_dir_all(&data).unwrap();
+    let (code, _, stderr) = run(&["run", &config]);
+    assert!(code == 1 && stderr.contains("run `quorate format`"), "{stderr}");
+}
+
+#[test]
+fn a_dump_of_what_is_damaged_shows_the_rest_and_fails_with_the_place() {
+    let scratch = Scratch::new("log-dump-damaged");
+    let (data, partition, _) = used(&scratch);
+    let log = format!("{partition}/00000000000000000000.log");
+    let (code, whole, stderr) = run(&["log", "dump", &log]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let bytes = std::fs::read(&log).unwrap();
+    let dump = |bytes: &[u8], path: &str| {
+        std::fs::write(&log, bytes).unwrap();
+        let (code, stdout, stderr) = run(&["log", "dump", path]);
+        assert_eq!(code, 1, "{stderr}");
+        (stdout, stderr)
+    };
+    // Cut within the last batch: all before it is there.
+    let (stdout, stderr) = dump(&bytes[..bytes.len() - 1], &data);
+    let batches = |text: &str| text.lines().filter(|line| line.contains("baseOffset: ")).count();
+    assert_eq!(batches(&stdout), batches(&whole) - 1);
+    let says = "__cluster_metadata-0/00000000000000000000.log at byte ";
+    assert!(stderr.contains(says) && stderr.contains("is not shown"), "{stderr}");
+    assert!(stdout.contains("clusterId: "), "the files behind it are shown: {stdout}");
+    // A record of the first batch: all others are there, and each is told of.
+    let mut flipped = bytes.clone();
+    flipped[70] ^= 1;
+    let (stdout, stderr) = dump(&flipped, &log);
+    assert_eq!(batches(&stdout), batches(&whole));
+    assert!(stderr.contains("00000000000000000000.log at byte 0: expected checksum"), "{stderr}");
+    assert!(stderr.contains("its records are not shown"), "{stderr}");
+    let (stdout, stderr) = dump(&bytes[..30], &log);
+    assert!(
+        stderr.contains("byte 0: expected a batch, found expected 61 bytes, found 30"),
+        "{stderr}"
+    );
+    assert_eq!(batches(&stdout), 0);
+    std::fs::write(&log, &bytes).unwrap();
+    std::fs::write(format!("{partition}/quorum-state"), "{").unwrap();
+    let (code, _, stderr) = run(&["log", "dump", &data, "--json"]);
+    assert!(code == 1 && stderr.contains("quorum-state at byte 1: expected a string"), "{stderr}");
+}

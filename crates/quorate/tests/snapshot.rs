@@ -194,6 +194,16 @@ reserved keys: 0 added, 0 removed, 1 changed, 0 the same
     let (code, _, stderr) = run(&["snapshot", "diff", &first]);
     assert_eq!(code, 1);
     assert!(stderr.contains("no older one beside it to be compared with"), "{stderr}");
+
+    std::fs::remove_file(&first).unwrap();
+    for path in [&data, &second] {
+        let (code, stdout, stderr) = run(&["snapshot", "diff", path]);
+        assert_eq!((code, stdout.as_str()), (1, ""));
+        assert!(
+            stderr.contains("holds only one snapshot") && stderr.contains("name two"),
+            "{stderr}"
+        );
+    }
 }
 
 #[test]
@@ -390,9 +400,9 @@ fn what_is_no_whole_snapshot_is_refused_with_the_place() {
     flipped[at] ^= 1;
     replace(&flipped);
     fails(&["snapshot", "tree", &second], why);
-    let (code, stdout, _) = run(&["snapshot", "dump", &second]);
-    assert_eq!(code, 0);
-    assert!(stdout.contains("isvalid: false"), "{stdout}");
+    let (code, stdout, stderr) = run(&["snapshot", "dump", &second]);
+    assert!(code == 1 && stdout.contains("isvalid: false"), "{stdout}");
+    assert!(stderr.contains("its records are not shown"), "{stderr}");
     replace(b"");
     fails(&["snapshot", "tree", &second], "expected SnapshotHeader, found the end of the file");
 

@@ -285,7 +285,7 @@ pub fn check_verify(input: &[u8]) {
     for finding in &findings {
         assert!(!finding.to_string().is_empty());
     }
-    if findings.iter().all(|finding| finding.mends)
+    if findings.iter().all(|finding| finding.mends())
         && let Err(error) = recover(&mut disk, &options())
     {
         panic!("no damage found, and yet: {error}");

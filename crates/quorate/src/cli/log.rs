@@ -1,15 +1,13 @@
 //! `quorate log`: look into the files of a data directory, Quorate's or Kafka's, in use or not.
 //!
-//! Reads only: no lock, no recovery. What the files say comes from the crate `quorate-log`; here it
-//! becomes lines or JSON, one object a line.
+//! Reads only: no lock, no recovery. What the files say comes from the crate `quorate-log`;
+//! `facts.rs` makes lines or JSON of it, one object a line.
 
-use super::metadata::Decoder;
+use super::metadata::Shape;
 use super::{Failure, Outcome, failed, out};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::{Parser, Subcommand};
-use quorate_log::{Codec, Fact, FileKind, OsDisk, RecordView};
-use serde_json::{Map, Value, json};
+use quorate_log::{Fact, FileKind, Finding, OsDisk, Remedy};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Look into the files of a node: what they say, and whether they are whole
@@ -31,19 +29,24 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print what a file says, or every file of a directory: batches, records, marks
+    /// Print what a file says, or every file of a directory: batches, records, marks; exit code 1
+    /// if something in them is damaged
+    #[command(after_help = "\
+Examples:
+  quorate log dump data/__cluster_metadata-0/00000000000000000000.log
+  quorate log dump data --json | jq 'select(.type == \"record\") | .key'")]
     Dump {
         /// A data directory, one of its partitions, or one file
         #[arg(value_name = "DIR|FILE")]
         path: PathBuf,
-        /// What the values of records are
-        #[arg(long, value_name = "DECODER", default_value = "auto")]
-        decoder: Decoder,
-        /// Print facts as JSON, one object a line
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        shape: Shape,
     },
-    /// Check every file of a directory; exit code 1 if something is damaged
+    /// Check every file of a directory; exit code 1 if something is damaged or missing
+    #[command(after_help = "\
+Examples:
+  quorate log verify data
+  quorate log verify data --json | jq -r 'select(.remedy != \"start\") | .path'")]
     Verify {
         /// A data directory or one of its partitions
         dir: PathBuf,
@@ -56,7 +59,7 @@ enum Command {
 /// Runs `quorate log …`.
 pub(crate) fn log(args: Args) -> Outcome {
     match args.command {
-        Command::Dump { path, decoder, json } => dump(&path, decoder, json),
+        Command::Dump { path, shape } => dump(&path, shape),
         Command::Verify { dir, json } => verify(&dir, json),
     }
 }
@@ -80,7 +83,7 @@ impl Lines {
 }
 
 /// Prints what a file says, or every file of a directory.
-pub(super) fn dump(path: &Path, decoder: Decoder, as_json: bool) -> Outcome {
+pub(super) fn dump(path: &Path, shape: Shape) -> Outcome {
     let (mut disk, names) = match path.is_dir() {
         true => {
             let disk = OsDisk::new(path);
@@ -98,16 +101,71 @@ pub(super) fn dump(path: &Path, decoder: Decoder, as_json: bool) -> Outcome {
             (OsDisk::new(dir.unwrap_or(Path::new("."))), vec![name.to_owned()])
         }
     };
-    let mut lines = Lines(String::new());
+    let (mut lines, mut damage) = (Lines(String::new()), Damage::default());
     for name in names {
-        let shown = quorate_log::dump(&mut disk, &name, &mut |fact| match as_json {
-            true => lines.push(&fact_json(&fact, decoder).to_string()),
-            false => lines.push(&fact_text(&fact, decoder)),
+        let shown = quorate_log::dump(&mut disk, &name, &mut |fact| {
+            damage.note(&fact);
+            lines.push(&shape.of(&fact));
         });
         lines.flush();
         shown.or_else(|error| unread(path, &error))?;
     }
-    Ok(())
+    damage.outcome(path)
+}
+
+/// What of the files could not be shown as it was written.
+#[derive(Default)]
+struct Damage {
+    /// The file that is being read, and where its batch is.
+    path: String,
+    position: u64,
+    first: Option<String>,
+    places: u64,
+}
+
+impl Damage {
+    fn note(&mut self, fact: &Fact<'_>) {
+        let why = match fact {
+            Fact::File { path, .. } => return (*path).clone_into(&mut self.path),
+            Fact::Batch { position, fault, .. } => {
+                self.position = *position;
+                fault.map(|fault| format!("{fault}; its records are not shown"))
+            }
+            Fact::BadRecord(bad) => Some(format!("{bad}; the rest of its batch is not shown")),
+            Fact::Bad { position, expected, found } => {
+                self.position = *position;
+                Some(format!(
+                    "expected {expected}, found {found}; what follows in this file is not shown"
+                ))
+            }
+            Fact::Record { .. }
+            | Fact::Offset(_)
+            | Fact::Time(_)
+            | Fact::Epoch(..)
+            | Fact::Election(_)
+            | Fact::Topic(_)
+            | Fact::Meta(_)
+            | Fact::Mark { .. }
+            | Fact::MustReach(_) => None,
+        };
+        if let Some(why) = why {
+            self.places += 1;
+            let place = format!("{} at byte {}: {why}", self.path, self.position);
+            self.first.get_or_insert(place);
+        }
+    }
+
+    fn outcome(self, path: &Path) -> Outcome {
+        let Some(first) = self.first else { return Ok(()) };
+        let more = match self.places - 1 {
+            0 => String::new(),
+            more => format!("\n  and {more} more"),
+        };
+        failed(format!(
+            "not all of {} could be shown\n  {first}{more}\nThe end of a log that a running node is writing may look so for a moment; else quorate log verify says what to do.",
+            path.display()
+        ))
+    }
 }
 
 fn verify(dir: &Path, as_json: bool) -> Outcome {
@@ -123,34 +181,43 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
     {
         return none_known(dir);
     }
-    let damaged = findings.iter().filter(|finding| !finding.mends).count();
     for finding in &findings {
         match as_json {
             true => out::json(&json!({
-                "path": finding.path, "position": finding.position,
-                "expected": finding.expected, "found": finding.found, "mends": finding.mends,
+                "path": finding.path, "position": finding.position, "expected": finding.expected,
+                "found": finding.found, "mends": finding.mends(), "remedy": name(finding.remedy),
             })),
             false => out::line(&finding.to_string()),
         }
     }
-    match (damaged, findings.len()) {
-        (0, mended) => {
-            if !as_json {
-                let rest = if mended == 0 { "" } else { ", and the next start mends the above" };
-                let files = match known(&names) {
-                    1 => "1 file".to_owned(),
-                    count => format!("{count} files"),
-                };
-                out::line(&format!("{} is whole{rest}: {files} looked at", dir.display()));
-            }
+    match findings.iter().filter(|finding| !finding.mends()).count() {
+        0 if as_json => Ok(()),
+        0 => {
+            let mends =
+                if findings.is_empty() { "" } else { ", and the next start mends the above" };
+            let files = match known(&names) {
+                1 => "1 file".to_owned(),
+                count => format!("{count} files"),
+            };
+            let is_log = |name: &String| matches!(FileKind::of(name), FileKind::Segment(_));
+            let log = if names.iter().any(is_log) { "" } else { ", no log among them" };
+            out::line(&format!("{} is whole{mends}: {files} looked at{log}", dir.display()));
             Ok(())
         }
-        (damaged, _) => failed(format!(
-            "{} is damaged in {damaged} {}: {}",
-            dir.display(),
-            if damaged == 1 { "place" } else { "places" },
-            if findings.iter().any(is_of_promises) { OF_PROMISES } else { OF_RECORDS },
-        )),
+        damaged => {
+            let places = if damaged == 1 { "place" } else { "places" };
+            let what = format!("{} is damaged in {damaged} {places}", dir.display());
+            failed(format!("{what}: {}", advice(&findings)))
+        }
+    }
+}
+
+fn name(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::NextStart => "start",
+        Remedy::Leader => "leader",
+        Remedy::Identity => "identity",
+        Remedy::Replace => "replace",
     }
 }
 
@@ -158,15 +225,25 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
 const OF_RECORDS: &str = "where other nodes vote, start the node: it sets this aside and copies it \
                           again. A node that votes alone needs the files back from a copy";
 
+/// What can be said again.
+const OF_IDENTITY: &str = "meta.properties and partition.metadata say whose the directory is, and nothing that the \
+                           node confirmed: put them back from a copy, or write them again, as \
+                           docs/OPERATING.md shows under \"A file is missing\"";
+
 /// What nobody else knows.
 const OF_PROMISES: &str = "keep the directory as it is, and give the node a newly formatted one, but \
                            only while all other voters run and none lags (`quorate quorum status`): \
                            what this node confirmed must be on them";
 
-/// Whether it is in a small file that says what the node has promised, or who it is.
-fn is_of_promises(finding: &quorate_log::Finding) -> bool {
-    let names = ["quorum-state", "meta.properties", "quorate-must-reach", "partition.metadata"];
-    !finding.mends && names.iter().any(|name| finding.path.ends_with(name))
+/// What to do about all of it.
+fn advice(findings: &[Finding]) -> String {
+    let needs = |remedy| findings.iter().any(|finding| finding.remedy == remedy);
+    if needs(Remedy::Replace) {
+        return OF_PROMISES.to_owned();
+    }
+    let identity = needs(Remedy::Identity).then_some(OF_IDENTITY);
+    let records = needs(Remedy::Leader).then_some(OF_RECORDS);
+    identity.into_iter().chain(records).collect::<Vec<_>>().join("; then, ")
 }
 
 /// How many of the files are a node's.
@@ -185,108 +262,4 @@ fn none_known<T>(dir: &Path) -> Outcome<T> {
 pub(super) fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
     let why = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
     failed(format!("cannot read {}: {why}; check the path and its permissions", path.display()))
-}
-
-fn fact_text(fact: &Fact<'_>, decoder: Decoder) -> String {
-    let Fact::Record { record, control: None, .. } = fact else { return fact.to_string() };
-    match decoder.read(record) {
-        Some(Ok(text)) => fact.with_payload(&text),
-        Some(Err(why)) => format!("{fact} not understood: {why}"),
-        None => fact.to_string(),
-    }
-}
-
-fn fact_json(fact: &Fact<'_>, decoder: Decoder) -> Value {
-    match fact {
-        Fact::File { path, kind, bytes } => {
-            json!({ "type": "file", "path": path, "kind": kind.name(), "size": bytes })
-        }
-        Fact::Batch { position, header, fault } => json!({
-            "type": "batch", "baseOffset": header.base.0, "lastOffset": header.last.0,
-            "count": header.records, "baseSequence": header.base_sequence,
-            "producerId": header.producer_id, "producerEpoch": header.producer_epoch,
-            "partitionLeaderEpoch": header.epoch.0, "isTransactional": header.transactional,
-            "isControl": header.control, "position": position,
-            "firstTimestamp": header.timestamp_ms, "maxTimestamp": header.max_timestamp_ms,
-            "size": header.bytes, "magic": 2,
-            "compresscodec": Codec::of(header.codec).map_or("unknown", Codec::name),
-            "crc": header.checksum, "isvalid": fault.is_none(),
-            "fault": fault.map(|fault| fault.to_string()),
-        }),
-        Fact::Record { record, sequence, control } => {
-            let mut object = record_json(record, *sequence);
-            match control {
-                Some(Ok(control)) => {
-                    let fields = serde_json::from_str(&control.fields).unwrap_or(Value::Null);
-                    object.insert("control".into(), control.kind.as_str().into());
-                    object.insert("fields".into(), fields);
-                }
-                Some(Err(why)) => drop(object.insert("fault".into(), why.as_str().into())),
-                None => decoder.put(record, &mut object),
-            }
-            Value::Object(object)
-        }
-        Fact::BadRecord(bad) => json!({ "type": "badRecord", "fault": bad.to_string() }),
-        Fact::Offset(entry) => {
-            json!({ "type": "offset", "offset": entry.last.0, "position": entry.position })
-        }
-        Fact::Time(entry) => {
-            json!({ "type": "time", "timestamp": entry.timestamp_ms, "offset": entry.offset.0 })
-        }
-        Fact::Epoch(epoch, first) => {
-            json!({ "type": "epoch", "epoch": epoch.0, "firstOffset": first.0 })
-        }
-        Fact::Election(election) => json!({
-            "type": "election", "epoch": election.epoch.0,
-            "leader": election.leader.map(|leader| leader.0),
-            "voted": election.voted.map(|voted| voted.id.0),
-            "votedDirectory":
-                election.voted.and_then(|voted| voted.directory).map(|id| id.to_string()),
-            "voters": election.voters.iter().map(|voter| voter.0).collect::<Vec<_>>(),
-        }),
-        Fact::Topic(id) => json!({ "type": "topic", "topicId": id.to_string() }),
-        Fact::Meta(meta) => json!({
-            "type": "meta", "clusterId": meta.cluster, "nodeId": meta.node.0,
-            "directoryId": meta.directory.map(|id| id.to_string()),
-        }),
-        Fact::MustReach(reach) => {
-            json!({ "type": "mustReach", "endOffset": reach.offset.0, "epoch": reach.epoch.0 })
-        }
-        Fact::Mark { sequence, segment, end, position } => json!({
-            "type": "mark", "sequence": sequence, "segment": segment.0, "endOffset": end.0,
-            "position": position,
-        }),
-        Fact::Bad { position, expected, found } => json!({
-            "type": "damage", "position": position, "expected": expected, "found": found,
-        }),
-    }
-}
-
-fn record_json(record: &RecordView<'_>, sequence: i32) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("type".into(), "record".into());
-    object.insert("offset".into(), record.offset.0.into());
-    object.insert("timestamp".into(), record.timestamp_ms.into());
-    object.insert("sequence".into(), sequence.into());
-    put_bytes(&mut object, "key", record.key);
-    put_bytes(&mut object, "value", record.value);
-    let headers = record.headers().map(|(name, value)| {
-        let mut header = Map::new();
-        put_bytes(&mut header, "name", Some(name));
-        put_bytes(&mut header, "value", value);
-        Value::Object(header)
-    });
-    object.insert("headers".into(), headers.collect());
-    object
-}
-
-/// Bytes that are no text come under another name, in base64.
-pub(crate) fn put_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
-    match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
-        None => object.insert(name.into(), Value::Null),
-        Some((_, Ok(text))) => object.insert(name.into(), text.into()),
-        Some((bytes, Err(_))) => {
-            object.insert(format!("{name}_base64"), STANDARD.encode(bytes).into())
-        }
-    };
 }

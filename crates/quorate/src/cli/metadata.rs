@@ -4,11 +4,33 @@
 //! the version of their frame; those of the key-value store all have keys. That is what `auto` goes
 //! by, record by record; whose records look like Kafka's and are not says `bytes`.
 
+use super::facts;
 use bytes::Bytes;
 use clap::ValueEnum;
-use quorate_log::RecordView;
+use quorate_log::{Fact, RecordView};
 use quorate_wire::record::metadata::{MetadataRecord, RecordFrame};
 use serde_json::{Map, Value};
+
+/// How facts are printed; part of every command that shows records.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct Shape {
+    /// What the values of records are
+    #[arg(long, value_name = "DECODER", default_value = "auto")]
+    pub(crate) decoder: Decoder,
+    /// Print facts as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Shape {
+    /// What a file says, as a line.
+    pub(crate) fn of(self, fact: &Fact<'_>) -> String {
+        match self.json {
+            true => facts::json(fact, self.decoder).to_string(),
+            false => facts::text(fact, self.decoder),
+        }
+    }
+}
 
 /// How the values of records are shown
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

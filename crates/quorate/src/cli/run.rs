@@ -10,7 +10,7 @@ use quorate::StartError;
 use quorate::http::{self, Served};
 use quorate::registration::{self, Registrant};
 use quorate::settings::{self, MachineName, Settings, table};
-use quorate_log::{Error, Meta, OsDisk};
+use quorate_log::{Error, Meta, OsDisk, lost_or_new};
 use quorate_machine::kafka::Mirror;
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort};
@@ -142,8 +142,9 @@ async fn node<M: Served>(
     let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
     let refused = |error: StartError| failed(format!("node {id} does not start: {error}"));
     // Before the lock, which writes: where a disk is not mounted nothing may be left.
-    if let Err(error @ Error::NotFormatted { .. }) = Meta::read(&mut OsDisk::new(&config.directory))
-    {
+    let mut disk = OsDisk::new(&config.directory);
+    if let Err(error @ Error::NotFormatted { .. }) = Meta::read(&mut disk) {
+        let error = lost_or_new(&mut disk, &format!("{}-0", config.topic), error);
         return refused(StartError::Log { directory: config.directory, error });
     }
     let told = config.clone();

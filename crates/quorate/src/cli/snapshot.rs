@@ -11,7 +11,7 @@ mod diff;
 mod tree;
 
 use super::log::{self, unread};
-use super::metadata::Decoder;
+use super::metadata::Shape;
 use super::{Failure, Outcome, failed};
 use clap::{Parser, Subcommand};
 use quorate_base::OffsetEpoch;
@@ -44,12 +44,8 @@ enum Command {
         /// A snapshot, or a directory whose newest is taken
         #[arg(value_name = "FILE|DIR")]
         path: PathBuf,
-        /// What the values of records are
-        #[arg(long, value_name = "DECODER", default_value = "auto")]
-        decoder: Decoder,
-        /// Print facts as JSON, one object a line
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        shape: Shape,
     },
     /// Print what a snapshot is, and its keys as a tree split at '/', with counts and bytes; of
     /// Kafka's, the cluster's state
@@ -60,12 +56,8 @@ enum Command {
         /// Show so many levels; what lies deeper is only counted
         #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u8).range(1..=64))]
         depth: Option<u8>,
-        /// What the values of records are
-        #[arg(long, value_name = "DECODER", default_value = "auto")]
-        decoder: Decoder,
-        /// Print facts as JSON, one object a line
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        shape: Shape,
     },
     /// Print which keys were added, removed and changed, with their versions; of Kafka's, which
     /// facts of the cluster
@@ -77,40 +69,34 @@ enum Command {
         /// The snapshot that it is compared with, as the newer of the two
         #[arg(value_name = "FILE|DIR")]
         with: Option<PathBuf>,
-        /// What the values of records are
-        #[arg(long, value_name = "DECODER", default_value = "auto")]
-        decoder: Decoder,
-        /// Print facts as JSON, one object a line
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        shape: Shape,
     },
 }
 
 /// Runs `quorate snapshot …`.
 pub(crate) fn snapshot(args: Args) -> Outcome {
     match args.command {
-        Command::Dump { path, decoder, json } => dump(&path, decoder, json),
-        Command::Tree { path, depth, decoder, json } => {
-            tree::tree(&Place::of(&path)?, depth, decoder, json)
+        Command::Dump { path, shape } => dump(&path, shape),
+        Command::Tree { path, depth, shape } => tree::tree(&Place::of(&path)?, depth, shape),
+        Command::Diff { path, with: Some(with), shape } => {
+            diff::diff(&Place::of(&path)?, &Place::of(&with)?, shape)
         }
-        Command::Diff { path, with: Some(with), decoder, json } => {
-            diff::diff(&Place::of(&path)?, &Place::of(&with)?, decoder, json)
-        }
-        Command::Diff { path, with: None, decoder, json } => {
+        Command::Diff { path, with: None, shape } => {
             let newer = Place::of(&path)?;
-            diff::diff(&newer.before()?, &newer, decoder, json)
+            diff::diff(&newer.before()?, &newer, shape)
         }
     }
 }
 
-fn dump(path: &Path, decoder: Decoder, json: bool) -> Outcome {
+fn dump(path: &Path, shape: Shape) -> Outcome {
     let file = match path.is_dir() {
         true => Place::newest(path)?.path(),
         false => path.to_owned(),
     };
     let kind = file.file_name().and_then(|name| name.to_str()).map(FileKind::of);
     match kind {
-        Some(FileKind::Checkpoint) => log::dump(&file, decoder, json),
+        Some(FileKind::Checkpoint) => log::dump(&file, shape),
         Some(_) | None => no_snapshot(&file),
     }
 }
@@ -167,13 +153,19 @@ impl Place {
 
     /// The snapshot before this one in its directory.
     fn before(&self) -> Outcome<Place> {
-        let mut older = Place::all(&self.dir)?;
-        older.retain(|place| place.dir == self.dir && place.id.log_order() < self.id.log_order());
-        match older.pop() {
-            Some(before) => Ok(before),
-            None => failed(format!(
+        let mut all = Place::all(&self.dir)?;
+        all.retain(|place| place.dir == self.dir);
+        let others = all.len() - all.iter().filter(|place| place.id == self.id).count();
+        all.retain(|place| place.id.log_order() < self.id.log_order());
+        let (dir, path) = (self.dir.display(), self.path());
+        match (all.pop(), others) {
+            (Some(before), _) => Ok(before),
+            (None, 0) => failed(format!(
+                "{dir} holds only one snapshot, so there is nothing to compare it with: name two, such as those of two nodes, quorate snapshot diff {dir} OTHER; or see what is in it, quorate snapshot tree {dir}"
+            )),
+            (None, _) => failed(format!(
                 "{} has no older one beside it to be compared with: name two snapshots",
-                self.path().display()
+                path.display()
             )),
         }
     }

@@ -5,7 +5,7 @@
 
 use super::controllers::{Quorum, Replica, replicas};
 use super::feed::Change;
-use crate::cli::log::put_bytes;
+use crate::cli::facts::put_bytes;
 use crate::cli::out;
 use bytes::Bytes;
 use quorate_machine::kafka::{Picture, is_secret};

@@ -7,8 +7,8 @@
 use super::Place;
 use super::cluster::{self, Cluster};
 use super::contents::{self, Entry, Facts, is_reserved, shown};
-use crate::cli::log::put_bytes;
-use crate::cli::metadata::Decoder;
+use crate::cli::facts::put_bytes;
+use crate::cli::metadata::{Decoder, Shape};
 use crate::cli::{Outcome, failed, out};
 use quorate_base::Offset;
 use serde_json::{Map, Value, json};
@@ -50,7 +50,8 @@ pub(super) struct Count {
 type Snapshot = BTreeMap<Name, Seen>;
 
 /// Prints what the second has that the first has not, and the other way round.
-pub(super) fn diff(older: &Place, newer: &Place, decoder: Decoder, as_json: bool) -> Outcome {
+pub(super) fn diff(older: &Place, newer: &Place, shape: Shape) -> Outcome {
+    let Shape { decoder, json: as_json } = shape;
     let (older_facts, mut rest, older_cluster) = read(older, decoder)?;
     let (newer_facts, now, newer_cluster) = read(newer, decoder)?;
     let is_cluster = older_cluster.any() || newer_cluster.any();

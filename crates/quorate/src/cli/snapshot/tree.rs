@@ -6,8 +6,8 @@
 use super::Place;
 use super::cluster::Cluster;
 use super::contents::{self, Entry, is_reserved, shown};
-use crate::cli::log::put_bytes;
-use crate::cli::metadata::Decoder;
+use crate::cli::facts::put_bytes;
+use crate::cli::metadata::Shape;
 use crate::cli::{Outcome, out};
 use quorate_base::Offset;
 use serde_json::{Map, Value, json};
@@ -70,7 +70,8 @@ impl Tree {
 }
 
 /// Prints the tree of one snapshot.
-pub(super) fn tree(place: &Place, depth: Option<u8>, decoder: Decoder, as_json: bool) -> Outcome {
+pub(super) fn tree(place: &Place, depth: Option<u8>, shape: Shape) -> Outcome {
+    let Shape { decoder, json: as_json } = shape;
     let depth = depth.map_or(MOST_LEVELS, usize::from);
     let (mut tree, mut cluster) = (Tree::default(), Cluster::new(decoder));
     let facts = contents::read(place, &mut |entry| {
