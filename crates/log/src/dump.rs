@@ -275,10 +275,9 @@ fn small(
         FileKind::Meta => show(Fact::Meta(Meta::decode(bytes).map_err(|bad| bad.at(path))?)),
         FileKind::Synced => {
             let marks = synced_file::slots(bytes);
-            for (synced_file::Mark { segment, end, position }, sequence) in
-                marks.iter().flatten().copied()
-            {
-                show(Fact::Mark { sequence, segment, end, position });
+            for slot in marks.iter().flatten() {
+                let synced_file::Mark { segment, end, position } = slot.mark;
+                show(Fact::Mark { sequence: slot.sequence, segment, end, position });
             }
             if marks.iter().flatten().next().is_none() {
                 let (expected, found) = ("a valid slot".to_owned(), "none".to_owned());

@@ -3,7 +3,8 @@
 //! It keeps two states apart: the page cache, which every handle sees, and what is durable. A
 //! file's unsynced writes and cuts, and a directory's unsynced names, wait in a list.
 //! [`MemoryDisk::crash`] lets a seeded part of each list survive: names in order, as journals keep
-//! them, and of file bytes any set of sectors, because nothing orders those. Clones share one
+//! them, and of file bytes any set of sectors, because nothing orders those; a sector that is
+//! written over is never torn. Clones share one
 //! state; after a crash or a kill open files are stale and refuse every call, as those of a dead
 //! process would.
 
@@ -283,8 +284,8 @@ impl State {
             Some(_) | None => bytes.len(),
         };
         let powered = self.faults.power.map_or(fits, |power| fits.min(power as usize));
-        let written = &bytes[..powered];
         let inode = &mut self.inodes[inode];
+        let written = &bytes[..torn(at, fits, powered, inode.cache.len())];
         inode.edit(Edit::Write { at, bytes: written.to_vec() });
         if let Some(room) = &mut self.faults.room {
             *room -= grows.min(*room);
@@ -324,7 +325,8 @@ impl Inode {
                     edit.apply(&mut self.durable);
                 }
                 if let Some(Edit::Write { at, bytes }) = edits.get(kept) {
-                    let torn = rng.below(bytes.len() as u64 + 1) as usize;
+                    let done = rng.below(bytes.len() as u64 + 1) as usize;
+                    let torn = torn(*at, bytes.len(), done, self.durable.len());
                     let bytes = bytes[..torn].to_vec();
                     Edit::Write { at: *at, bytes }.apply(&mut self.durable);
                 }
@@ -356,6 +358,13 @@ impl Inode {
         }
         self.cache.clone_from(&self.durable);
     }
+}
+
+/// What is there of a write of `all` bytes that stops after `done`, in a file of `len` bytes: a
+/// file grows by bytes, but a sector that is written over is the old one or the new one.
+fn torn(at: usize, all: usize, done: usize, len: usize) -> usize {
+    let end = at + done;
+    if done < all && end < len { (end / SECTOR * SECTOR).max(at) - at } else { done }
 }
 
 /// The parts of a write that fall into each sector.

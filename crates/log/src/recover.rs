@@ -71,6 +71,11 @@ fn recover_once<D: Disk>(
     let election = recover.election()?;
     let must_reach = must_reach_file::read(recover.disk, recover.dir)?;
     let mark = synced_file::read(recover.disk, recover.dir)?;
+    if must_reach.is_none() && matches!(mark, Found::Mark(_, _, true)) {
+        let path = join(recover.dir, must_reach_file::NAME);
+        let expected = "how far the log went before a part of it was set aside".to_owned();
+        return Err(Error::Malformed { path, position: 0, expected, found: "no file".to_owned() });
+    }
     let mut bases = recover.segments(&names, mark)?;
     let mut shelf = snapshot_shelf::read(recover.disk, recover.dir, &names, recover.notes)?;
     let table = recover.table()?;
@@ -90,6 +95,7 @@ fn recover_once<D: Disk>(
     recover.epochs(table, &epochs, mark)?;
     let segment = segments.last().expect("there is a segment").base;
     recover.mark(mark, Mark { segment, end, position })?;
+    synced_file::note_owing(recover.disk, recover.dir, must_reach.is_some())?;
     let controls = std::mem::take(&mut recover.controls);
     Ok(Some(Recovery {
         election,
@@ -152,7 +158,7 @@ impl<D: Disk> Recover<'_, D> {
     fn segments(&mut self, names: &[String], mark: Found) -> Result<Vec<Offset>, Error> {
         let mut bases: Vec<Offset> = names.iter().filter_map(|name| base_of(name)).collect();
         bases.sort();
-        if let ([], Found::Mark(mark, _)) = (&bases[..], mark) {
+        if let ([], Found::Mark(mark, ..)) = (&bases[..], mark) {
             // The first segment was moved away, and the crash came before it was made anew.
             let first = file_name(mark.segment);
             let moved = [DAMAGED, DELETED].map(|ending| format!("{first}{ending}"));
@@ -383,7 +389,7 @@ impl<D: Disk> Recover<'_, D> {
     /// The log must not end below the mark.
     fn reaches(&self, mark: Found, last: &Scan) -> Result<(), Error> {
         match mark {
-            Found::Mark(mark, _) if last.end < mark.end => Err(Error::Damaged {
+            Found::Mark(mark, ..) if last.end < mark.end => Err(Error::Damaged {
                 path: join(self.dir, &last.segment.file_name()),
                 position: last.segment.size,
                 expected: format!("records up to offset {}, which were synced", mark.end),
@@ -423,7 +429,7 @@ impl<D: Disk> Recover<'_, D> {
         mark: Found,
     ) -> Result<(), Error> {
         let end = match mark {
-            Found::Mark(mark, _) => mark.end,
+            Found::Mark(mark, ..) => mark.end,
             Found::Missing | Found::Unreadable => return Ok(()),
         };
         if table.below(end) == scanned.below(end) {
@@ -449,7 +455,7 @@ impl<D: Disk> Recover<'_, D> {
         match found {
             // It may have been lowered just before the process died: a power loss must not raise
             // it.
-            Found::Mark(old, _) if old == mark => {
+            Found::Mark(old, ..) if old == mark => {
                 SyncedFile::open(self.disk, self.dir)?.sync(self.disk)
             }
             Found::Mark(..) => {
@@ -494,7 +500,7 @@ impl Claims<'_> {
     ) -> OffsetEpoch {
         let mut claimed = reached;
         claimed.offset = claimed.offset.max(behind.offset);
-        if let Found::Mark(mark, _) = self.mark {
+        if let Found::Mark(mark, ..) = self.mark {
             claimed.offset = claimed.offset.max(mark.end);
         }
         let other = bases.iter().rev().find(|base| **base != newest.offset);
@@ -510,8 +516,8 @@ impl Claims<'_> {
 /// Below this byte of the segment, damage is not a torn tail.
 pub(crate) fn firm(mark: Found, segment: Offset) -> u64 {
     match mark {
-        Found::Mark(mark, _) if mark.segment == segment => mark.position,
-        Found::Mark(mark, _) if mark.segment < segment => 0,
+        Found::Mark(mark, ..) if mark.segment == segment => mark.position,
+        Found::Mark(mark, ..) if mark.segment < segment => 0,
         Found::Mark(..) | Found::Unreadable => u64::MAX,
         Found::Missing => 0,
     }

@@ -123,6 +123,7 @@ pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> R
     let walked = walk(disk, dir, &bases, damage.place, table.as_ref())?;
     let must_reach = claim(disk, dir, &bases, &walked, table.as_ref())?;
     must_reach_file::write(disk, dir, must_reach)?;
+    synced_file::note_owing(disk, dir, true)?;
 
     let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
     let newest = shelf.held.last().map(|held| held.id);
@@ -271,7 +272,7 @@ fn claim<D: Disk>(
     table: Option<&EpochTable>,
 ) -> Result<OffsetEpoch, Error> {
     let mut claim = walked.last;
-    if let synced_file::Found::Mark(mark, _) = synced_file::read(disk, dir)? {
+    if let synced_file::Found::Mark(mark, ..) = synced_file::read(disk, dir)? {
         claim.offset = claim.offset.max(mark.end);
     }
     claim.offset = claim.offset.max(*bases.last().expect("there is a segment"));

@@ -15,7 +15,7 @@ use crate::segment::file_name;
 use crate::set_away::{Away, name_part};
 use crate::snapshot_name::DELETED;
 use crate::synced_file::{Mark, SyncedFile};
-use crate::{EpochTable, Error, IndexBytes, Options, Recovery, epoch_file};
+use crate::{EpochTable, Error, IndexBytes, Options, Recovery, epoch_file, must_reach_file};
 use bytes::Bytes;
 use quorate_base::Offset;
 use std::io;
@@ -263,6 +263,10 @@ impl<D: Disk> Store<D> {
     }
 
     fn remove(&mut self, name: &str) -> Result<(), Error> {
+        if name == must_reach_file::NAME {
+            self.synced.note_owing(&mut self.disk, false)?;
+            self.done.syncs += 2;
+        }
         let path = join(&self.dir, name);
         match self.disk.remove(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

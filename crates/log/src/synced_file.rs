@@ -13,9 +13,13 @@
 //! needs a power loss and a failing disk in it.
 //!
 //! Two slots, 4096 bytes apart so that no device tears both with one write, used in turn; the valid
-//! one with the higher sequence counts.
+//! one with the higher sequence counts. Each lies within one sector, which a device writes whole or
+//! not at all.
+//!
+//! A slot also says whether the log owes records: whether `quorate-must-reach` is to be there. Its
+//! loss would set a replica free to vote that has forgotten what it confirmed.
 
-use crate::Error;
+use crate::{Error, must_reach_file};
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, read_file, replace_file};
 use bytes::{BufMut, Bytes};
@@ -26,7 +30,10 @@ pub(crate) const NAME: &str = "quorate-synced";
 /// Distance between the slots.
 const SPACING: usize = 4096;
 const SLOT_BYTES: usize = 44;
-const MAGIC: [u8; 8] = *b"quorate\x01";
+const MAGIC: [u8; 7] = *b"quorate";
+/// The byte behind: a mark, and a mark of a log that owes records.
+const PLAIN: u8 = 1;
+const OWING: u8 = 3;
 
 /// All of the log below here was durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +49,8 @@ pub struct Mark {
 /// What the file says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
-    /// The newest mark and its sequence.
-    Mark(Mark, u64),
+    /// The newest mark, its sequence, and whether the log owes records.
+    Mark(Mark, u64, bool),
     /// No file: the directory was never ours.
     Missing,
     /// A file without a valid slot: nothing is known, so nothing may be cut.
@@ -52,18 +59,40 @@ pub(crate) enum Found {
 
 pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Found, Error> {
     let Some(bytes) = read_file(disk, &join(dir, NAME))? else { return Ok(Found::Missing) };
-    let newest = slots(&bytes).into_iter().flatten().max_by_key(|(_, sequence)| *sequence);
-    Ok(newest.map_or(Found::Unreadable, |(mark, sequence)| Found::Mark(mark, sequence)))
+    let newest = slots(&bytes).into_iter().flatten().max_by_key(|slot| slot.sequence);
+    Ok(newest.map_or(Found::Unreadable, |Slot { mark, sequence, owing }| {
+        Found::Mark(mark, sequence, owing)
+    }))
 }
 
-/// The mark and the sequence of each slot that is valid.
-pub(crate) fn slots(bytes: &[u8]) -> [Option<(Mark, u64)>; 2] {
-    [0, SPACING].map(|at| bytes.get(at..).and_then(decode_slot))
+/// What a slot holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot {
+    pub mark: Mark,
+    /// One more with each write.
+    pub sequence: u64,
+    /// `quorate-must-reach` is to be there.
+    pub owing: bool,
+}
+
+/// The slots that are valid.
+pub(crate) fn slots(bytes: &[u8]) -> [Option<Slot>; 2] {
+    [0, SPACING].map(|at| bytes.get(at..).and_then(Slot::decode))
 }
 
 /// Makes the file anew, durably; the slot that is written next is the empty one.
 pub(crate) fn create<D: Disk>(disk: &mut D, dir: &str, mark: Mark) -> Result<(), Error> {
-    replace_file(disk, dir, NAME, &image(mark))
+    let owing = must_reach_file::read(disk, dir)?.is_some();
+    replace_file(disk, dir, NAME, &image(Slot { mark, sequence: 0, owing }))
+}
+
+/// Notes in a file that holds a mark whether the log owes records, durably.
+pub(crate) fn note_owing<D: Disk>(disk: &mut D, dir: &str, owing: bool) -> Result<(), Error> {
+    match read(disk, dir)? {
+        Found::Mark(_, _, noted) if noted == owing => Ok(()),
+        Found::Mark(..) => SyncedFile::open(disk, dir)?.note_owing(disk, owing),
+        Found::Missing | Found::Unreadable => Ok(()),
+    }
 }
 
 /// Lowers the mark, durably, whatever was there before.
@@ -80,9 +109,9 @@ pub(crate) fn lower<D: Disk>(
     Ok(file)
 }
 
-/// A new file: sequence 0 in the first slot, nothing in the second.
-pub(crate) fn image(mark: Mark) -> Bytes {
-    let mut bytes = encode_slot(mark, 0).to_vec();
+/// A new file: this in the first slot, nothing in the second.
+fn image(slot: Slot) -> Bytes {
+    let mut bytes = slot.encode().to_vec();
     bytes.resize(SPACING + SLOT_BYTES, 0);
     bytes.into()
 }
@@ -91,31 +120,39 @@ pub(crate) fn image(mark: Mark) -> Bytes {
 pub(crate) struct SyncedFile<F> {
     file: F,
     path: String,
-    sequence: u64,
-    mark: Mark,
+    newest: Slot,
 }
 
 impl<F> SyncedFile<F> {
     /// Opens a file that holds a mark.
     pub fn open<D: Disk<File = F>>(disk: &mut D, dir: &str) -> Result<SyncedFile<F>, Error> {
         let path = join(dir, NAME);
-        let Found::Mark(mark, sequence) = read(disk, dir)? else {
+        let Found::Mark(mark, sequence, owing) = read(disk, dir)? else {
             return Err(Error::NotFormatted { path });
         };
         let file = disk.open(&path, Mode::Write).map_err(Error::io(Operation::Open, &path))?;
-        Ok(SyncedFile { file, path, sequence, mark })
+        Ok(SyncedFile { file, path, newest: Slot { mark, sequence, owing } })
     }
 
     pub fn mark(&self) -> Mark {
-        self.mark
+        self.newest.mark
+    }
+
+    /// Writes into both slots, durably, whether the log owes records.
+    pub fn note_owing<D: Disk<File = F>>(
+        &mut self,
+        disk: &mut D,
+        owing: bool,
+    ) -> Result<(), Error> {
+        self.newest.owing = owing;
+        self.settle(disk, self.newest.mark)
     }
 
     /// Writes a mark into the older slot.
     pub fn write<D: Disk<File = F>>(&mut self, disk: &mut D, mark: Mark) -> Result<(), Error> {
-        self.sequence += 1;
-        self.mark = mark;
-        let at = self.sequence % 2 * SPACING as u64;
-        disk.write_at(&mut self.file, at, &encode_slot(mark, self.sequence))
+        self.newest = Slot { mark, sequence: self.newest.sequence + 1, ..self.newest };
+        let at = self.newest.sequence % 2 * SPACING as u64;
+        disk.write_at(&mut self.file, at, &self.newest.encode())
             .map_err(Error::io(Operation::Write, &self.path))
     }
 
@@ -135,28 +172,36 @@ impl<F> SyncedFile<F> {
     }
 }
 
-fn encode_slot(mark: Mark, sequence: u64) -> [u8; SLOT_BYTES] {
-    let mut slot = [0; SLOT_BYTES];
-    let mut rest = &mut slot[..];
-    rest.put_slice(&MAGIC);
-    rest.put_u64(sequence);
-    rest.put_u64(mark.segment.0);
-    rest.put_u64(mark.end.0);
-    rest.put_u64(mark.position);
-    let checksum = crc32c::crc32c(&slot[..SLOT_BYTES - 4]);
-    slot[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
-    slot
-}
-
-fn decode_slot(bytes: &[u8]) -> Option<(Mark, u64)> {
-    let slot: &[u8; SLOT_BYTES] = bytes.first_chunk()?;
-    let (body, checksum) = slot.split_last_chunk::<4>()?;
-    if body[..8] != MAGIC || crc32c::crc32c(body) != u32::from_be_bytes(*checksum) {
-        return None;
+impl Slot {
+    fn encode(self) -> [u8; SLOT_BYTES] {
+        let mut slot = [0; SLOT_BYTES];
+        let mut rest = &mut slot[..];
+        rest.put_slice(&MAGIC);
+        rest.put_u8(if self.owing { OWING } else { PLAIN });
+        rest.put_u64(self.sequence);
+        rest.put_u64(self.mark.segment.0);
+        rest.put_u64(self.mark.end.0);
+        rest.put_u64(self.mark.position);
+        let checksum = crc32c::crc32c(&slot[..SLOT_BYTES - 4]);
+        slot[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
+        slot
     }
-    let word = |at: usize| body[at..].first_chunk().map(|word| u64::from_be_bytes(*word));
-    let mark = Mark { segment: Offset(word(16)?), end: Offset(word(24)?), position: word(32)? };
-    Some((mark, word(8)?))
+
+    fn decode(bytes: &[u8]) -> Option<Slot> {
+        let slot: &[u8; SLOT_BYTES] = bytes.first_chunk()?;
+        let (body, checksum) = slot.split_last_chunk::<4>()?;
+        if body[..7] != MAGIC || crc32c::crc32c(body) != u32::from_be_bytes(*checksum) {
+            return None;
+        }
+        let owing = match body[7] {
+            PLAIN => false,
+            OWING => true,
+            _ => return None,
+        };
+        let word = |at: usize| body[at..].first_chunk().map(|word| u64::from_be_bytes(*word));
+        let mark = Mark { segment: Offset(word(16)?), end: Offset(word(24)?), position: word(32)? };
+        Some(Slot { mark, sequence: word(8)?, owing })
+    }
 }
 
 #[cfg(test)]
@@ -176,10 +221,10 @@ mod tests {
         let mut file = SyncedFile::open(&mut disk, "").unwrap();
         for end in 2..6 {
             file.write(&mut disk, mark(end)).unwrap();
-            assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(end), end - 1));
+            assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(end), end - 1, false));
         }
         disk.flip_bit(NAME, 20, 3);
-        assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(4), 3));
+        assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(4), 3, false));
         disk.flip_bit(NAME, 4096 + 43, 0);
         assert_eq!(read(&mut disk, "").unwrap(), Found::Unreadable);
     }

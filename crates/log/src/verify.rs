@@ -267,7 +267,7 @@ impl<D: Disk> Verify<'_, D> {
     fn known(&mut self, dir: &str) -> Result<Known, Error> {
         let synced = synced_file::read(self.disk, dir)?;
         let mark = match synced {
-            synced_file::Found::Mark(mark, _) => Some(mark),
+            synced_file::Found::Mark(mark, ..) => Some(mark),
             synced_file::Found::Missing => None,
             synced_file::Found::Unreadable => {
                 let path = join(dir, synced_file::NAME);

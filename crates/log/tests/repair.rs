@@ -133,6 +133,13 @@ fn judge(sound: &Sound, disk: &MemoryDisk, what: &str) -> Recovery {
         let reach = recovery.must_reach.unwrap_or_else(|| panic!("{what}: forgotten, up to {end}"));
         assert!(reach.log_order() >= id(12, 3).log_order(), "{what}: {reach}");
     }
+    if recovery.must_reach.is_some() {
+        // Who takes the note away does not set the replica free to vote.
+        let mut freed = disk.fork();
+        freed.remove(&path("quorate-must-reach")).unwrap();
+        let error = recover(&mut freed, &options()).unwrap_err().to_string();
+        assert!(error.contains("quorate-must-reach") && error.contains("no file"), "{error}");
+    }
     // Not further than a log can get.
     let reach = recovery.must_reach.unwrap_or_default();
     assert!(reach.epoch <= Epoch(3) && reach.offset < Offset(1_000), "{what}: {reach}");

@@ -101,8 +101,6 @@ pub(crate) struct Node<M: Machine> {
     pub full: Vec<(usize, u64)>,
     /// Its disk was filled again while its reserve was not whole: others took what it gave up.
     pub robbed: bool,
-    /// A snapshot was to take the place of its log in this life.
-    pub adopts: bool,
     /// A call of its disk will fail, and then it is down for so long.
     pub broken: Option<Span>,
     /// It does not come back.
@@ -192,7 +190,6 @@ impl<M: Machine> Node<M> {
             slow: Vec::new(),
             full: Vec::new(),
             robbed: false,
-            adopts: false,
             broken: None,
             out: false,
             rotten: false,

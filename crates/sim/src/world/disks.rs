@@ -32,7 +32,6 @@ impl<C: Clients> World<C> {
         }
         if let Job::Adopt(adopt) = &job {
             self.marks.hit("a snapshot was adopted");
-            self.nodes[node].adopts = true;
             self.books[node].adopt(&self.committed.ledger, adopt.snapshot.offset);
             self.matched[node] = self.books[node].entries.len();
             self.durable[node] = Offset::ZERO;
@@ -260,9 +259,6 @@ impl<C: Clients> World<C> {
         let process = self.life(node);
         // What its last turn promised, nobody may have looked at.
         self.durable[node] = self.durable[node].max(self.promises.stored(node));
-        // A flipped bit, and a loss of power that tears the mark which tells it from a torn tail,
-        // are more in one life than a log can tell apart.
-        let lost = lost && !self.nodes[node].rotten;
         self.nodes[node].die(lost);
         self.nodes[node].paused_until = self.now;
         let host = if dark { Host::NoPower } else { Host::NoProcess };

@@ -71,11 +71,6 @@ impl<C: Clients> World<C> {
 
     /// Whether a start of this node finds damage.
     pub(super) fn finds_damage(&mut self, node: usize) -> bool {
-        // Known: power that fails within an adoption may leave a gap between segments, which a
-        // start takes for damage, and repairs as such.
-        let gap =
-            std::mem::take(&mut self.nodes[node].adopts) && self.nodes[node].read_files().is_err();
-        self.nodes[node].rotten |= gap;
         let Node { rotten, mending, .. } = self.nodes[node];
         // With a claim noted, damage may end with the log emptied behind a snapshot, not an error.
         let found = rotten
