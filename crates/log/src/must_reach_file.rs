@@ -1,8 +1,9 @@
 //! `quorate-must-reach`: up to where this replica's log once went, while it does not. Ours.
 //!
 //! Written durably before a damaged part of the log is set aside, and taken away once the log is
-//! back there. While it is there the replica must not vote or stand: it has forgotten what it
-//! confirmed, and with a replica that lags it would make a majority that lacks committed records.
+//! back there. While it is there the replica must not stand, nor vote for who holds less: it has
+//! forgotten what it confirmed, and with a replica that lags it would make a majority that lacks
+//! committed records.
 
 use crate::Error;
 use crate::disk::Disk;

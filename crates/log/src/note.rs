@@ -114,7 +114,7 @@ impl fmt::Display for Note {
                 f,
                 "start={start} end={end} must-reach={must_reach} {why}: set the damaged part of the log \
                  aside, to be copied from the leader again; until the log is back at {must_reach} this \
-                 node neither votes nor stands; kept {}",
+                 node votes only for one that holds as much, and is not elected; kept {}",
                 if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") }
             ),
             Note::MarkRebuilt { path } => {

@@ -229,7 +229,8 @@ impl<D: Disk> Recover<'_, D> {
         let last = match scanned {
             Ok(_) => reached,
             Err(Error::Damaged { .. }) => {
-                let behind = last_right(self.disk, self.dir, bases)?;
+                let old = self.before_reset(bases, newest)?;
+                let behind = last_right(self.disk, self.dir, &old)?;
                 claims.of_damaged(reached, behind, bases, newest)
             }
             Err(_) => return Ok(false),
@@ -253,6 +254,20 @@ impl<D: Disk> Recover<'_, D> {
         }
         self.notes.push(Note::Reset { snapshot: newest, end: reached.offset });
         Ok(true)
+    }
+
+    /// The segments without the empty one that a reset to this snapshot makes before the last old
+    /// one goes: it says nothing of how far the log went.
+    fn before_reset(&mut self, bases: &[Offset], to: OffsetEpoch) -> Result<Vec<Offset>, Error> {
+        let mut old = bases.to_vec();
+        if old.len() > 1 && old.last() == Some(&to.offset) {
+            let path = join(self.dir, &file_name(to.offset));
+            let file =
+                self.disk.open(&path, Mode::Read).map_err(Error::io(Operation::Open, &path))?;
+            let len = self.disk.len(&file).map_err(Error::io(Operation::Read, &path))?;
+            old.truncate(old.len() - usize::from(len == 0));
+        }
+        Ok(old)
     }
 
     /// Where the log begins. Cuts the table to that; removes older snapshots.

@@ -24,7 +24,7 @@ pub struct Recovery {
     /// Where control batches begin, ascending.
     pub controls: Vec<Offset>,
     /// The log went up to here once and has lost a part since: until it is there again this replica
-    /// must not vote or stand (see [`crate::set_aside`]).
+    /// must not stand, nor vote for who holds less (see [`crate::set_aside`]).
     pub must_reach: Option<OffsetEpoch>,
     /// What had to be mended, for one line of the node's log each.
     pub notes: Vec<Note>,

@@ -1,10 +1,11 @@
 //! Repair: sets the damaged part of a log aside, so that a replica can begin with what is right and
 //! fetch the rest again, without forgetting that it had confirmed more.
 //!
-//! First `quorate-must-reach` is written, durably: from then on the replica does not vote until its
-//! log is back there. Then files are moved, and only when nothing damaged is left is the synced
-//! mark lowered: below it a batch whose epoch rotted is told from a new one. Each step can be cut
-//! short and begun again. What was damaged is kept under names that end in `.damaged`.
+//! First `quorate-must-reach` is written, durably: from then on the replica does not stand, and
+//! votes only for who holds as much, until its log is back there. Then files are moved, and only
+//! when nothing damaged is left is the synced mark lowered: below it a batch whose epoch rotted is
+//! told from a new one. Each step can be cut short and begun again. What was damaged is kept under
+//! names that end in `.damaged`.
 
 use crate::disk::{Disk, Operation};
 use crate::file::{join, read_file};

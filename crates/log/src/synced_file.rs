@@ -19,9 +19,9 @@
 //! A slot also says whether the log owes records: whether `quorate-must-reach` is to be there. Its
 //! loss would set a replica free to vote that has forgotten what it confirmed.
 
-use crate::{Error, must_reach_file};
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, read_file, replace_file};
+use crate::{Error, must_reach_file};
 use bytes::{BufMut, Bytes};
 use quorate_base::Offset;
 

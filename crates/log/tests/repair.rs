@@ -381,7 +381,7 @@ fn the_note_says_what_was_wrong_and_what_it_means() {
     let told: Vec<String> = recovery.notes.iter().map(ToString::to_string).collect();
     let [first, second] = &told[..] else { panic!("{told:?}") };
     assert!(first.contains(".checkpoint") && first.contains("no whole snapshot"), "{first}");
-    for part in ["begins at offset 6", "must-reach=12@3", "neither votes nor stands", ".damaged"] {
+    for part in ["begins at offset 6", "must-reach=12@3", "is not elected", ".damaged"] {
         assert!(second.contains(part), "{second}");
     }
     // The reason is still known at later starts, until the log is back.

@@ -10,7 +10,8 @@ use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
 use quorate_log::{
     Damage, Disk, Error, MemoryDisk, Note, Operation, Options, PartialSnapshot, Recovery,
     Retention, Snapshot, SnapshotReader, SnapshotRecord, SnapshotRefusal, SnapshotWriter,
-    check_snapshot, glance_at_snapshot, kept_offset, read_chunk, recover, set_aside, snapshot_name,
+    check_snapshot, glance_at_snapshot, kept_offset, read_chunk, recover, repair, set_aside,
+    snapshot_name,
 };
 
 fn id(offset: u64, epoch: u32) -> OffsetEpoch {
@@ -280,10 +281,20 @@ fn retention_takes_the_oldest_first_and_never_the_newest() {
     assert!(moved > 50 && stayed > 50, "{moved} moved, {stayed} stayed");
 }
 
-/// Cuts the power after each step of `act`, in several ways; `judge` looks at what is recovered.
+fn sound(disk: &MemoryDisk) -> Result<Recovery, Error> {
+    recover(&mut disk.clone(), &options())
+}
+
+fn repaired(disk: &MemoryDisk) -> Result<Recovery, Error> {
+    repair(&mut disk.clone(), &options(), |_| true)
+}
+
+/// Cuts the power after each step of `act`, in several ways; `judge` looks at what `start` makes of
+/// the rest, which must succeed.
 fn cut_everywhere(
     prepare: impl Fn(&MemoryDisk),
     act: impl Fn(&MemoryDisk) -> Result<(), Error>,
+    start: impl Fn(&MemoryDisk) -> Result<Recovery, Error>,
     judge: impl Fn(&MemoryDisk, Recovery, bool),
 ) {
     let prepared = formatted();
@@ -301,16 +312,8 @@ fn cut_everywhere(
                 1 => disk.lose_unsynced(),
                 _ => disk.crash(&mut Rng::new(power * 6 + seed)),
             }
-            let recovery = match recover(&mut disk.clone(), &options()) {
-                Ok(recovery) => recovery,
-                Err(error) => {
-                    let damage = Damage::of(&error);
-                    let damage = damage.unwrap_or_else(|| panic!("{power} {seed}: {error}"));
-                    assert!(!finished, "{power} {seed}: {error}");
-                    set_aside(&mut disk.clone(), &options(), &damage).unwrap();
-                    recover(&mut disk.clone(), &options()).unwrap()
-                }
-            };
+            let recovery = start(&disk);
+            let recovery = recovery.unwrap_or_else(|error| panic!("{power} {seed}: {error}"));
             let again = recover(&mut disk.clone(), &options()).unwrap();
             assert_eq!(again.notes, [], "power {power}, seed {seed}");
             assert_eq!((again.start, again.end), (recovery.start, recovery.end));
@@ -337,6 +340,7 @@ fn a_crash_while_a_snapshot_is_written_leaves_all_of_it_or_nothing() {
     cut_everywhere(
         |disk| drop(grown(disk)),
         |disk| write(disk, id(8, 2), 3).map(drop),
+        sound,
         |_, recovery, finished| {
             assert_eq!((recovery.start, recovery.end), (Offset(0), Offset(12)));
             assert!(recovery.snapshots.len() <= 1);
@@ -359,6 +363,7 @@ fn a_crash_within_a_trim_leaves_the_old_start_or_the_new_one() {
                 node.jobs.push(node.log.trim(Offset(start)));
                 node.store.run(&mut node.jobs).map(drop)
             },
+            sound,
             |_, recovery, finished| {
                 assert_eq!(recovery.end, Offset(12));
                 assert!([0, start].contains(&recovery.start.0), "{}", recovery.start);
@@ -397,6 +402,7 @@ fn a_crash_within_an_adopt_leaves_the_old_log_or_the_snapshot() {
                 assert_eq!(node.log.last(), to);
                 Ok(())
             },
+            sound,
             |disk, recovery, finished| {
                 if recovery.start == Offset(0) {
                     assert!(!finished);
@@ -491,11 +497,8 @@ fn a_damaged_log_is_set_aside_and_what_it_had_is_not_forgotten() {
         };
         cut_everywhere(
             damaged,
-            |disk| {
-                let error = recover(&mut disk.clone(), &options()).unwrap_err();
-                let Some(damage) = Damage::of(&error) else { return Err(error) };
-                set_aside(&mut disk.clone(), &options(), &damage).map(drop)
-            },
+            |disk| repaired(disk).map(drop),
+            repaired,
             |_, recovery, _| {
                 assert_eq!(recovery.must_reach, Some(id(12, 3)));
                 assert!(recovery.end < Offset(12));

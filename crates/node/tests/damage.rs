@@ -42,7 +42,7 @@ fn a_leader_with_a_damaged_record_hands_over_and_the_follower_gets_it_from_the_n
     // Its start reads everything, and sets aside what is damaged.
     world.start(old).unwrap();
     let notes = &world.notes;
-    let told = |note: &String| note.contains(SEGMENT) && note.contains("neither votes nor stands");
+    let told = |note: &String| note.contains(SEGMENT) && note.contains("is not elected");
     assert!(notes.iter().any(told), "{notes:?}");
     let lost = world.nodes[&old].replica.view();
     assert!(lost.end < end && lost.must_reach.is_some_and(|reach| reach.offset >= end));
@@ -55,9 +55,10 @@ fn a_leader_with_a_damaged_record_hands_over_and_the_follower_gets_it_from_the_n
     assert_eq!(world.nodes[&old].replica.machine().digest(), digests[0]);
 }
 
-/// It neither votes nor stands before it has the log again, and remembers that over starts.
+/// It votes for nobody that lacks what it held before it has that again, and remembers that over
+/// starts.
 #[test]
-fn a_node_whose_log_is_damaged_at_a_start_has_no_say_until_it_has_it_again() {
+fn a_node_whose_log_is_damaged_at_a_start_elects_nobody_that_lacks_what_it_held() {
     let mut world = World::new(3, |_| {});
     (1..=3).for_each(|id| world.start(id).unwrap());
     world.until("somebody leads", |world| world.leader().is_some());

@@ -109,6 +109,6 @@ pub struct Recovered {
     /// the newest snapshot's end may be left out.
     pub decrees: Vec<(Offset, Decree)>,
     /// What the log held before damage was set aside: until it holds that much again this replica
-    /// has no say (rule P62).
+    /// does not stand, and votes only for who holds as much (rule P62).
     pub must_reach: Option<OffsetEpoch>,
 }

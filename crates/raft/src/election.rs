@@ -2,7 +2,8 @@
 //! Candidate).
 //!
 //! One vote an epoch, whatever happens in between; a vote is durable before anyone hears of it. A
-//! pre-vote promises nothing and changes nothing [P14] [P15].
+//! pre-vote promises nothing and changes nothing [P14] [P15]. A damaged log is judged as it was
+//! [P62].
 
 use crate::effect::{Complaint, Effect, Ticket};
 use crate::message::{ErrorKind, Request, Response, Vote, VoteAnswer};
@@ -65,7 +66,9 @@ impl Quorum {
     }
 
     fn up_to_date(&self, vote: &Vote) -> bool {
-        vote.last.log_order() >= self.last().log_order() || mutant!(self, GrantToShorterLog)
+        let asked = vote.last.log_order();
+        asked >= self.last().log_order() && self.allows(vote.last)
+            || mutant!(self, GrantToShorterLog)
     }
 
     /// A standard vote: only while no leader of the epoch is known, once, and again only to the
@@ -80,9 +83,6 @@ impl Quorum {
         }
         if self.key.is_none() {
             return false; // Nothing could tell after a restart whose vote the file holds [P4].
-        }
-        if self.is_damaged() && !mutant!(self, VoteWhileDamaged) {
-            return false;
         }
         if let Some(voted) = self.standing.voted
             && !mutant!(self, GrantTwice)
@@ -126,8 +126,7 @@ impl Quorum {
                 true
             }
         };
-        let damaged = self.is_damaged() && !mutant!(self, VoteWhileDamaged);
-        if !willing || damaged {
+        if !willing {
             return false;
         }
         if !self.up_to_date(vote) {

@@ -37,7 +37,7 @@ pub enum Mutant {
     InheritHighWatermark,
     /// Every fetch proves the newest read round, also one that was sent before the read came [P46].
     CountAnyRound,
-    /// A replica whose log was damaged votes before it has it back [P62].
+    /// A replica whose log was damaged judges others by what is left of it [P62].
     VoteWhileDamaged,
     /// A snapshot counts as the replica's log before it is durable [P60].
     AcknowledgeBeforeAdopted,

@@ -68,8 +68,8 @@ pub struct View<'a> {
     pub end: Offset,
     /// One past the last offset that survives a crash.
     pub durable: Offset,
-    /// What the log held before it was damaged: until it is there again this replica neither votes
-    /// nor stands (rule P62).
+    /// What the log held before it was damaged: until it is there again this replica does not
+    /// stand, and votes only for who holds as much (rule P62).
     pub must_reach: Option<OffsetEpoch>,
     /// The snapshot that is being copied from the leader: which, how many bytes have come, and of
     /// how many, once that is known.

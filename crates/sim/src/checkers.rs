@@ -61,7 +61,7 @@ pub(crate) struct Logs<'a> {
     pub books: &'a [Book],
     /// What of each survives a crash, for certain.
     pub durable: &'a [Offset],
-    /// What each had before it was damaged: it has no say until it has that again.
+    /// What each had before it was damaged: until it has that again it votes only for who has it.
     pub lost: &'a [Option<Lost>],
     /// Nodes of lower index are voters.
     pub voters: usize,

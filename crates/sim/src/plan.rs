@@ -80,8 +80,8 @@ pub enum Step {
         lasts: Span,
     },
     /// A bit of a log or of a snapshot flips that was durable, under a process that runs or between
-    /// two. The node must repair itself, and has no say until then; so it happens to a minority of
-    /// the voters at a time.
+    /// two. The node must repair itself, and votes only for who holds what it had until then; so it
+    /// happens to a minority of the voters at a time.
     Rot {
         /// Which.
         node: u32,
