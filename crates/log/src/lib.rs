@@ -8,6 +8,7 @@
 
 mod batch;
 mod builder;
+mod claims;
 mod codec;
 mod cold;
 mod control;
@@ -26,6 +27,7 @@ mod json;
 mod log;
 mod log_snapshots;
 mod memory_disk;
+mod memory_inode;
 mod meta_file;
 mod must_reach_file;
 #[cfg(mutants)]

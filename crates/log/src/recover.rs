@@ -8,6 +8,7 @@
 //! crash during recovery is as any other. See `synced_file.rs` for what the mark proves and
 //! `epoch_file.rs` for what its table guards.
 
+use crate::claims::{Claims, firm};
 use crate::disk::{Disk, Mode, Operation};
 use crate::error::BadText;
 use crate::file::{TEMPORARY, join, read_file, replace_file};
@@ -493,47 +494,4 @@ fn is_deleted(name: &str) -> bool {
     let snapshot = SnapshotName::parse(name).is_some();
     let index = [index::OFFSETS, index::TIMES].map(|ending| base_before(name, ending));
     snapshot || base_of(name).is_some() || index.iter().any(Option::is_some)
-}
-
-/// What says how far a log went whose own batches do not.
-struct Claims<'a> {
-    mark: Found,
-    table: Option<&'a EpochTable>,
-    must_reach: Option<OffsetEpoch>,
-}
-
-impl Claims<'_> {
-    /// How far a damaged log may have gone, at least as far as its right batches: those before the
-    /// damage, `reached`, and those behind it. A reset that was begun has lowered the mark, and
-    /// takes segments away newest first; so only what a reset to `newest` cannot have left counts.
-    fn of_damaged(
-        &self,
-        reached: OffsetEpoch,
-        behind: OffsetEpoch,
-        bases: &[Offset],
-        newest: OffsetEpoch,
-    ) -> OffsetEpoch {
-        let mut claimed = reached;
-        claimed.offset = claimed.offset.max(behind.offset);
-        if let Found::Mark(mark, ..) = self.mark {
-            claimed.offset = claimed.offset.max(mark.end);
-        }
-        let other = bases.iter().rev().find(|base| **base != newest.offset);
-        claimed.offset = claimed.offset.max(other.copied().unwrap_or_default());
-        let table = self.table.and_then(EpochTable::last_epoch).unwrap_or_default();
-        claimed.epoch = claimed.epoch.max(table);
-        // What was promised is written down elsewhere.
-        let noted = self.must_reach.is_some_and(|must| must.log_order() >= claimed.log_order());
-        if noted { reached } else { claimed }
-    }
-}
-
-/// Below this byte of the segment, damage is not a torn tail.
-pub(crate) fn firm(mark: Found, segment: Offset) -> u64 {
-    match mark {
-        Found::Mark(mark, ..) if mark.segment == segment => mark.position,
-        Found::Mark(mark, ..) if mark.segment < segment => 0,
-        Found::Mark(..) | Found::Unreadable => u64::MAX,
-        Found::Missing => 0,
-    }
 }

@@ -11,12 +11,12 @@ mod missing;
 mod walked;
 
 use crate::batch::Fault;
+use crate::claims::firm;
 use crate::disk::Disk;
 use crate::dump::{FileKind, control, files};
 use crate::file::{join, read_file};
 use crate::index::IndexCheck;
 use crate::reader::{BatchReader, Found};
-use crate::recover::firm;
 use crate::segment::file_name;
 use crate::snapshot_name::{DAMAGED, SnapshotName};
 use crate::synced_file::{self, Mark};
