@@ -5,6 +5,7 @@
 
 mod client;
 mod cluster_tree;
+mod controllers;
 mod dev;
 mod facts;
 mod format;

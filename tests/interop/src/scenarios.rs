@@ -9,6 +9,7 @@ mod full_disk;
 mod metadata;
 mod nodes;
 mod observe;
+mod quorum_asked;
 mod quorum_tool;
 mod shell;
 mod snapshots;
@@ -32,6 +33,14 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },
     Scenario { name: "kafkas_quorum_tool_sees_our_status", run: Kafka(quorum_tool::status) },
     Scenario { name: "kafkas_quorum_tool_sees_true_lag", run: Kafka(quorum_tool::lag) },
+    Scenario {
+        name: "our_quorum_tool_says_of_kafkas_quorum_what_kafkas_says",
+        run: Kafka(quorum_asked::of_kafkas),
+    },
+    Scenario {
+        name: "our_quorum_tool_says_of_our_quorum_what_kafkas_says",
+        run: Kafka(quorum_asked::of_ours),
+    },
     Scenario { name: "a_node_of_kafkas_takes_a_place_of_ours", run: Kafka(nodes::takes_a_place) },
     Scenario { name: "a_node_of_kafkas_leads_ours", run: Kafka(nodes::leads) },
     Scenario {

@@ -4,16 +4,15 @@
 //! it nowhere and waits for it never. All it needs is one controller that answers; cluster, leader
 //! and voters are asked for. Nothing here writes to the cluster.
 
-mod controllers;
 mod feed;
 mod following;
 mod metrics;
 mod scratch;
 mod show;
 
+use super::controllers::{Quorum, Silence, describe, server};
 use super::{Outcome, block_on, cluster_tree, failed, out};
 use clap::Parser;
-use controllers::{Quorum, Silence, describe};
 use following::Following;
 use quorate::{HostPort, settings};
 use scratch::Scratch;
@@ -51,7 +50,7 @@ copied.")]
 pub(crate) struct Args {
     /// Controllers to begin with, HOST:PORT, several with commas between; one that answers will do
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true,
-        value_parser = address)]
+        value_parser = server)]
     bootstrap: Vec<HostPort>,
     /// Show so many levels of the metadata; what lies deeper is only counted
     #[arg(long, value_name = "LEVELS", value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -71,13 +70,6 @@ pub(crate) struct Args {
     /// Print facts as JSON, one object a line
     #[arg(long)]
     json: bool,
-}
-
-fn address(text: &str) -> Result<HostPort, String> {
-    let found = settings::host_port(text.trim());
-    found.filter(|at| !at.host.is_empty() && at.port > 0).ok_or_else(|| {
-        "write HOST:PORT of a controller, as in controller.quorum.bootstrap.servers".to_owned()
-    })
 }
 
 /// Port 0 takes a free one.

@@ -2,11 +2,16 @@
 //!
 //! Words and columns are those of Kafka's own quorum tool where it has them. What only the leader
 //! knows is taken from the node that leads in the highest epoch; if none of those asked leads, that
-//! is said.
+//! is said. With `--bootstrap` the leader is asked over Kafka's protocol instead, in `protocol.rs`:
+//! the same facts of any quorum, Kafka's too.
+
+mod protocol;
 
 use super::client::{Ask, NOBODY, Nodes, Url, ask_one};
+use super::controllers::server;
 use super::{Outcome, block_on, failed, out};
 use clap::{Parser, Subcommand};
+use quorate::HostPort;
 use quorate_node::status::{ReplicaStatus, Status};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -18,7 +23,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 Examples:
   quorate quorum status
   quorate quorum replication --http http://a:7101,http://b:7101,http://c:7101
-  quorate quorum status --json")]
+  quorate quorum status --bootstrap controller1:9093      of any quorum, Kafka's too
+  quorate quorum status --json
+
+Words and columns are those of Kafka's kafka-metadata-quorum. Without --bootstrap every node is asked
+over HTTP what it knows; with it, the leader over Kafka's protocol.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,8 +36,16 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// The quorum as a whole, and each node that was asked
+    #[command(after_help = "\
+Examples:
+  quorate quorum status
+  quorate quorum status --bootstrap c1:9093,c2:9093,c3:9093")]
     Status(Common),
     /// Every replica as the leader sees it
+    #[command(after_help = "\
+Examples:
+  quorate quorum replication
+  quorate quorum replication --bootstrap c1:9093 --json")]
     Replication(Common),
 }
 
@@ -36,6 +53,10 @@ enum Command {
 struct Common {
     #[command(flatten)]
     nodes: Nodes,
+    /// Ask the controllers of any quorum instead, Kafka's (3.7 and later) or Quorate's: HOST:PORT
+    /// of their listeners, several with commas between; one that answers will do
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', value_parser = server)]
+    bootstrap: Vec<HostPort>,
     /// Print facts as JSON
     #[arg(long)]
     json: bool,
@@ -51,8 +72,16 @@ struct Asked {
 pub(crate) fn quorum(args: Args) -> Outcome {
     block_on(async {
         match args.command {
-            Command::Status(common) => status(&common).await,
-            Command::Replication(common) => replication(&common).await,
+            Command::Status(common) if common.bootstrap.is_empty() => status(&common).await,
+            Command::Replication(common) if common.bootstrap.is_empty() => {
+                replication(&common).await
+            }
+            Command::Status(Common { bootstrap, json, .. }) => {
+                protocol::status(&bootstrap, json).await
+            }
+            Command::Replication(Common { bootstrap, json, .. }) => {
+                protocol::replication(&bootstrap, json).await
+            }
         }
     })
 }
@@ -110,7 +139,8 @@ async fn status(common: &Common) -> Outcome {
         }));
         return Ok(());
     }
-    out::line(&whole(best, &asked));
+    let leader = best.leader.map_or("none".into(), |leader| leader_text(leader, &asked));
+    out::line(&whole(best, leader));
     let head =
         ["NodeId", "Role", "Epoch", "HighWatermark", "LogEndOffset", "Applied", "Ready", "Address"];
     let rows: Vec<Vec<String>> = asked.iter().map(node_row).collect();
@@ -118,7 +148,7 @@ async fn status(common: &Common) -> Outcome {
     Ok(())
 }
 
-fn whole(best: &Status, asked: &[Asked]) -> String {
+fn whole(best: &Status, leader: String) -> String {
     let followers = || best.replicas.iter().filter(|replica| replica.status == "follower");
     let only_leader = |number: Option<u64>| match leads(best) {
         true => number.map_or("unknown".to_owned(), |number| number.to_string()),
@@ -132,7 +162,7 @@ fn whole(best: &Status, asked: &[Asked]) -> String {
     let observers: Vec<String> = observers.map(|replica| replica.node.to_string()).collect();
     let rows = [
         ("ClusterId:", best.cluster.clone()),
-        ("LeaderId:", best.leader.map_or("none".into(), |leader| leader_text(leader, asked))),
+        ("LeaderId:", leader),
         ("LeaderEpoch:", best.epoch.to_string()),
         ("HighWatermark:", optional(best.high_watermark)),
         ("MaxFollowerLag:", only_leader(lag)),
@@ -281,13 +311,18 @@ async fn replication(common: &Common) -> Outcome {
         };
         return failed(format!("only the leader knows how far the others are; {hint}"));
     };
-    if common.json {
-        out::json(
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+    show_replicas(leader, now, common.json);
+    Ok(())
+}
+
+/// Every replica as the leader sees it; `now_ms` is the time of day there.
+fn show_replicas(leader: &Status, now_ms: u64, as_json: bool) {
+    if as_json {
+        return out::json(
             &json!({ "leader": leader.leader, "epoch": leader.epoch, "replicas": leader.replicas }),
         );
-        return Ok(());
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
     let head = [
         "NodeId",
         "DirectoryId",
@@ -298,9 +333,8 @@ async fn replication(common: &Common) -> Outcome {
         "Status",
     ];
     let rows: Vec<Vec<String>> =
-        leader.replicas.iter().map(|replica| replica_row(replica, now)).collect();
+        leader.replicas.iter().map(|replica| replica_row(replica, now_ms)).collect();
     out::line(&out::table(&head, &rows));
-    Ok(())
 }
 
 fn replica_row(replica: &ReplicaStatus, now_ms: u64) -> Vec<String> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const CLUSTER: &str = "U7HrM6vDTwWK2XclkAu2_g";
-const BROKER: usize = 9;
+pub(super) const BROKER: usize = 9;
 const DIRECTORIES: [&str; 3] =
     ["HOMSeQ3sRdu175j0Wb8niA", "Pj4_cd-YRwSVpNdZdLOiHg", "omFXohrVRraWUN9F1_UaTQ"];
 /// A snapshot a second, and a log that is cut soon: Kafka looks once a minute.
@@ -73,7 +73,7 @@ fn topic_called(name: &str) -> impl Fn(&Value) -> bool {
     }
 }
 
-struct Cluster<'a> {
+pub(super) struct Cluster<'a> {
     stage: &'a Stage,
     directory: PathBuf,
     /// Where the three controllers listen, and then the broker.
@@ -84,7 +84,7 @@ struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    fn format<'a>(stage: &'a Stage, directory: &Path) -> Result<Cluster<'a>, Failure> {
+    pub(super) fn format<'a>(stage: &'a Stage, directory: &Path) -> Result<Cluster<'a>, Failure> {
         std::fs::create_dir_all(directory)?;
         // All at once, so that they differ.
         let held: Vec<TcpListener> =
@@ -130,21 +130,26 @@ impl Cluster<'_> {
         Ok(file.display().to_string())
     }
 
-    fn start_java(&mut self, id: usize) -> Result<Running, Failure> {
+    /// Where a controller listens.
+    pub(super) fn at(&self, id: usize) -> SocketAddr {
+        self.at[id - 1]
+    }
+
+    pub(super) fn start_java(&mut self, id: usize) -> Result<Running, Failure> {
         self.starts += 1;
         let file = self.directory.join(format!("node-{id}.properties")).display().to_string();
         let log = self.directory.join(format!("kafka-{id}-{}.log", self.starts));
         self.stage.kafka.start("kafka.Kafka", &[&file], &log)
     }
 
-    fn start(&mut self, id: usize) -> Result<(), Failure> {
+    pub(super) fn start(&mut self, id: usize) -> Result<(), Failure> {
         if self.controllers[id - 1].is_none() {
             self.controllers[id - 1] = Some(self.start_java(id)?);
         }
         Ok(())
     }
 
-    fn kill(&mut self, id: usize) {
+    pub(super) fn kill(&mut self, id: usize) {
         self.controllers[id - 1] = None;
     }
 
@@ -162,7 +167,7 @@ impl Cluster<'_> {
         Ok(said)
     }
 
-    fn create(&self, name: &str, with: &[&str]) -> Result<(), Failure> {
+    pub(super) fn create(&self, name: &str, with: &[&str]) -> Result<(), Failure> {
         let create = ["--create", "--if-not-exists", "--topic", name];
         self.ask(TOPICS, &[&create, with].concat()).map(drop)
     }
@@ -179,7 +184,7 @@ impl Cluster<'_> {
         self.stage.kafka.run(QUORUM, &["--bootstrap-controller", &at, "describe", what])
     }
 
-    fn leader(&self) -> Result<usize, Failure> {
+    pub(super) fn leader(&self) -> Result<usize, Failure> {
         let printed = self.quorum("--status")?;
         let line = printed.lines().find_map(|line| line.strip_prefix("LeaderId:"));
         let leader = line.and_then(|id| id.trim().parse().ok());

@@ -3,10 +3,10 @@
 //! The node finds leaders and goes on after losses by itself; what is asked here beside it, now and
 //! then, is only shown.
 
-use super::controllers::{Quorum, Silence, describe};
 use super::feed::{Next, Observed, Reader};
 use super::metrics::{self, Heard};
 use super::show::Printer;
+use crate::cli::controllers::{Quorum, Silence, describe};
 use crate::cli::{Outcome, failed, out};
 use indicatif::{ProgressBar, ProgressStyle};
 use quorate::{Cleanup, Config, Consistency, Embedded, HostPort, Offset, ReplicaId, Span};

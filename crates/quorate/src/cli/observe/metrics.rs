@@ -3,8 +3,8 @@
 //! One path, `/metrics`, one request a connection. What is asked for is made from the state at hand
 //! when it is asked for; asking disturbs neither the log that is followed nor the cluster.
 
-use super::controllers::{Quorum, replicas, shown};
 use super::feed::Observed;
+use crate::cli::controllers::{Quorum, replicas, shown};
 use crate::cli::{Outcome, failed};
 use bytes::Bytes;
 use http_body_util::Full;

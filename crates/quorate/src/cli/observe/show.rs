@@ -3,8 +3,8 @@
 //! For people in lines, for programs one JSON object a line, each with its `type`. What is secret
 //! in a record is not shown.
 
-use super::controllers::{Quorum, Replica, replicas};
 use super::feed::Change;
+use crate::cli::controllers::{Quorum, Replica, replicas};
 use crate::cli::facts::put_bytes;
 use crate::cli::out;
 use bytes::Bytes;

@@ -8,7 +8,7 @@ use quorate::{HostPort, exchange};
 use quorate_wire::message::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, CONTROLLERS, DescribeClusterRequest,
     DescribeClusterResponse, DescribeQuorumRequest, DescribeQuorumRequestPartition,
-    DescribeQuorumResponse, QuorumReplica, Request, Topic,
+    DescribeQuorumResponse, QuorumNode, QuorumReplica, Request, Topic,
 };
 use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_request};
 use std::time::Duration;
@@ -54,6 +54,14 @@ impl Silence {
             Silence::Wrong(text) | Silence::Nobody(text) | Silence::NoLeader(text) => text,
         }
     }
+}
+
+/// A controller that is named on a command line.
+pub(super) fn server(text: &str) -> Result<HostPort, String> {
+    let found = quorate::settings::host_port(text.trim());
+    found.filter(|at| !at.host.is_empty() && at.port > 0).ok_or_else(|| {
+        "write HOST:PORT of a controller, as in controller.quorum.bootstrap.servers".to_owned()
+    })
 }
 
 /// Asks the servers one after the other until one knows the leader, and then that.
@@ -123,6 +131,10 @@ async fn through(server: &HostPort) -> Result<Quorum, Silence> {
         )),
         Silence::Wrong(_) | Silence::NoLeader(_) => silence,
     })?;
+    // Kafka's knows those that have registered; the leader those that the log names.
+    let known = |id: i32| controllers.iter().any(|(known, _)| *known == id);
+    let others: Vec<_> = asked.controllers.into_iter().filter(|(id, _)| !known(*id)).collect();
+    let controllers = controllers.into_iter().chain(others).collect();
     Ok(Quorum { cluster: cluster.cluster_id, controllers, ..asked })
 }
 
@@ -138,6 +150,10 @@ async fn of_leader(at: &HostPort) -> Result<Quorum, Silence> {
     if answer.error_code != ErrorCode::None {
         return Err(refused(what, answer.error_code, answer.error_message));
     }
+    let listening = |node: &QuorumNode| {
+        let first = node.listeners.first()?;
+        Some((node.node_id, HostPort { host: first.host.clone(), port: first.port }))
+    };
     let partition = answer.topics.into_iter().flat_map(|topic| topic.partitions).next();
     let Some(partition) = partition else {
         return Err(Silence::Wrong("the answer of the leader speaks of no partition".into()));
@@ -150,7 +166,7 @@ async fn of_leader(at: &HostPort) -> Result<Quorum, Silence> {
             high_watermark,
             voters: partition.current_voters,
             observers: partition.observers,
-            controllers: Vec::new(),
+            controllers: answer.nodes.iter().filter_map(listening).collect(),
         }),
         (ErrorCode::None, Err(_)) => {
             Err(Silence::NoLeader("the leader has not committed anything in its epoch yet".into()))
@@ -219,7 +235,7 @@ impl Controller {
                     )
                 }
             };
-            return Err(Silence::Wrong(format!("no controller that can be observed: {how}")));
+            return Err(Silence::Wrong(format!("no controller that can be asked: {how}")));
         };
         self.exchange(request, version).await
     }
@@ -235,7 +251,7 @@ impl Controller {
             ))
         };
         self.correlation += 1;
-        let client = Some("quorate-observe".to_owned());
+        let client = Some("quorate".to_owned());
         let header = RequestHeader::new(R::API, version, self.correlation, client);
         let frame = encode_request(header, request).map_err(|error| odd(&error.to_string()))?;
         let frame = frame.into_payload();
