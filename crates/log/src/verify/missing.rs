@@ -108,7 +108,7 @@ impl<D: Disk> Verify<'_, D> {
 
     fn no_segment(&mut self, folder: &Folder<'_>) -> Result<(), Error> {
         let mark = match synced_file::read(self.disk, folder.dir)? {
-            Found::Mark(mark, _) => Some(mark),
+            Found::Mark(mark, ..) => Some(mark),
             Found::Missing | Found::Unreadable => None,
         };
         let first = file_name(mark.map(|mark| mark.segment).unwrap_or_default());
