@@ -136,7 +136,9 @@ fn judge(sound: &Sound, disk: &MemoryDisk, what: &str) -> Recovery {
     if recovery.must_reach.is_some() {
         // Who takes the note away does not set the replica free to vote.
         let mut freed = disk.fork();
-        freed.remove(&path("quorate-must-reach")).unwrap();
+        freed.remove(MUST_REACH).unwrap();
+        let found = verify(&mut freed, "").unwrap();
+        assert!(found.iter().any(|found| found.path == MUST_REACH), "{found:?}");
         let error = recover(&mut freed, &options()).unwrap_err().to_string();
         assert!(error.contains("quorate-must-reach") && error.contains("no file"), "{error}");
     }
