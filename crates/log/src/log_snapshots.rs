@@ -199,19 +199,23 @@ impl Log {
         Job::Adopt(job)
     }
 
-    /// Moves the start to the end of a snapshot: older snapshots go, and segments wholly below; the
-    /// last segment stays. Reads below are refused from now on.
-    pub fn trim(&mut self, start: Offset) -> Job {
+    /// Moves the start to the end of a snapshot: older snapshots go and those of `gone`, and
+    /// segments wholly below; the last segment stays. Reads below are refused from now on. Where
+    /// the start is there already only snapshots go.
+    pub fn trim(&mut self, start: Offset, gone: &[OffsetEpoch]) -> Job {
         let Log { durable, .. } = *self;
         assert!(start >= self.start, "trim to {start} below the start {}", self.start);
         assert!(start <= durable, "trim to {start} beyond what is durable, {durable}");
+        let goes = |held: &Snapshot| held.id.offset < start || gone.contains(&held.id);
+        let snapshots = self.snapshots.extract_if(.., |held| goes(held));
+        let snapshots = snapshots.map(|held| held.id).collect();
+        if start == self.start {
+            return Job::Trim(Trim { epochs: None, segments: Vec::new(), snapshots });
+        }
         let held = self.snapshots.iter().find(|held| held.id.offset == start);
         let id = held.map(|held| held.id);
         let id = id.unwrap_or_else(|| panic!("trim to {start}, where no snapshot ends"));
 
-        let snapshots = self.snapshots.iter().map(|held| held.id);
-        let snapshots = snapshots.filter(|held| held.offset < start).collect();
-        self.snapshots.retain(|held| held.id.offset >= start);
         let gone = self.first_kept(start);
         let segments = self.segments.drain(..gone).map(|segment| segment.base).collect();
         self.epochs.advance(id, self.end);
@@ -249,6 +253,14 @@ impl Log {
             (first_segment, oldest) = (kept, oldest + 1);
         }
         (oldest > 0).then(|| self.snapshots[oldest].id)
+    }
+
+    /// Bytes of what a log that begins at `start` does not need: snapshots and whole segments.
+    pub fn bytes_below(&self, start: Offset) -> u64 {
+        let below = self.snapshots.iter().filter(|held| held.id.offset < start);
+        let segments = &self.segments[..self.first_kept(start)];
+        let segments: u64 = segments.iter().map(|segment| segment.size).sum();
+        segments + below.map(|held| held.bytes).sum::<u64>()
     }
 
     /// Plans the read of a piece of a snapshot; `None` if there is no such snapshot.

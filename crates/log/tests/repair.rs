@@ -96,7 +96,7 @@ fn sound_of(name: &'static str) -> Sound {
         assert_eq!(node.log.frozen(held), None);
     }
     if name == "trimmed" {
-        node.jobs.push(node.log.trim(Offset(6)));
+        node.jobs.push(node.log.trim(Offset(6), &[]));
         node.run();
     }
     settle(&disk);

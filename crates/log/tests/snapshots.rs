@@ -8,7 +8,7 @@ mod common;
 use common::{Node, PARTITION, formatted, kafka};
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
 use quorate_log::{
-    Damage, Disk, Error, MemoryDisk, Note, Operation, Options, PartialSnapshot, Recovery,
+    Damage, Disk, Error, Job, MemoryDisk, Note, Operation, Options, PartialSnapshot, Recovery,
     Retention, Snapshot, SnapshotReader, SnapshotRecord, SnapshotRefusal, SnapshotWriter,
     check_snapshot, glance_at_snapshot, kept_offset, read_chunk, recover, repair, set_aside,
     snapshot_name,
@@ -195,11 +195,52 @@ fn a_place_for_a_snapshot_is_judged() {
         assert_eq!(node.log.frozen(snapshot), None);
     }
     assert_eq!(node.log.can_snapshot_at(id(12, 3), end), Err(SnapshotRefusal::Exists));
-    let job = node.log.trim(Offset(12));
+    let job = node.log.trim(Offset(12), &[]);
     node.jobs.push(job);
     node.run();
     let start = Offset(12);
     assert_eq!(node.log.can_snapshot_at(id(8, 2), end), Err(SnapshotRefusal::BelowStart { start }));
+}
+
+#[test]
+fn snapshots_between_one_that_is_copied_and_the_newest_go_alone() {
+    let disk = formatted();
+    let mut node = grown(&disk);
+    let ids = [id(4, 1), id(8, 2), id(12, 3)];
+    for id in ids {
+        let snapshot = write(&disk, id, 2).unwrap();
+        assert_eq!(node.log.frozen(snapshot), None);
+    }
+    let sizes: Vec<u64> = node.log.snapshots().iter().map(|held| held.bytes).collect();
+    let left = |node: &Node<MemoryDisk>| {
+        node.log.snapshots().iter().map(|held| held.id).collect::<Vec<_>>()
+    };
+    assert_eq!(node.log.bytes_below(Offset(0)), 0);
+    let before = node.log.sizes();
+    let below = node.log.bytes_below(Offset(12));
+    assert!(below > sizes[0] + sizes[1], "segments too: {below}");
+    // To the oldest, and without the one in the middle.
+    let job = node.log.trim(Offset(4), &[ids[1]]);
+    node.jobs.push(job);
+    node.run();
+    assert_eq!((node.log.start(), left(&node)), (Offset(4), vec![ids[0], ids[2]]));
+    let generation = node.log.generation();
+    let snapshot = write(&disk, id(10, 3), 2).unwrap();
+    assert_eq!(node.log.frozen(snapshot), None);
+    let job = node.log.trim(Offset(4), &[id(10, 3)]);
+    assert!(matches!(&job, Job::Trim(trim) if trim.epochs.is_none() && trim.segments.is_empty()));
+    node.jobs.push(job);
+    node.run();
+    assert_eq!((node.log.start(), left(&node)), (Offset(4), vec![ids[0], ids[2]]));
+    assert_eq!(node.log.generation(), generation, "records are where they were");
+    node.log.check();
+    let job = node.log.trim(Offset(12), &[ids[0]]);
+    node.jobs.push(job);
+    node.run();
+    assert_eq!(left(&node), [ids[2]]);
+    let after = node.log.sizes();
+    assert_eq!(below, before.0 + before.1 - after.0 - after.1);
+    assert_eq!(node.log.bytes_below(Offset(12)), 0);
 }
 
 #[test]
@@ -269,7 +310,7 @@ fn retention_takes_the_oldest_first_and_never_the_newest() {
         assert_eq!(found, expected, "{ends:?} {limit:?} {wall}");
         match found {
             Some(start) => {
-                let job = node.log.trim(Offset(start));
+                let job = node.log.trim(Offset(start), &[]);
                 node.jobs.push(job);
                 node.run();
                 assert_eq!(node.log.overdue(wall, &limit), None);
@@ -360,7 +401,7 @@ fn a_crash_within_a_trim_leaves_the_old_start_or_the_new_one() {
             },
             |disk| {
                 let (mut node, _) = Node::open(disk.clone(), options())?;
-                node.jobs.push(node.log.trim(Offset(start)));
+                node.jobs.push(node.log.trim(Offset(start), &[]));
                 node.store.run(&mut node.jobs).map(drop)
             },
             sound,
@@ -436,7 +477,7 @@ fn a_log_whose_beginning_is_missing_is_refused() {
     let disk = formatted();
     let mut node = grown(&disk);
     assert_eq!(node.log.frozen(write(&disk, id(8, 2), 1).unwrap()), None);
-    node.jobs.push(node.log.trim(Offset(8)));
+    node.jobs.push(node.log.trim(Offset(8), &[]));
     node.run();
     disk.kill();
     let without = disk.fork();

@@ -75,6 +75,8 @@ pub struct Settings {
     pub trims: bool,
     /// `metadata.max.retention.bytes` and `.ms`.
     pub retention: quorate_log::Retention,
+    /// So many bytes may be kept beyond that for replicas that copy a snapshot, or a few snapshots.
+    pub held_max_bytes: u64,
     /// The rule that this node breaks.
     #[cfg(mutants)]
     pub mutant: Option<crate::Mutant>,
@@ -121,6 +123,9 @@ pub struct Replica<M: Machine> {
     pub(crate) room: Room,
     /// A download that is whole and checked, until the log rests on it.
     downloaded: Option<quorate_log::Snapshot>,
+    /// How often a download was begun anew because the leader had removed what was copied; 0 again
+    /// once one is done.
+    pub(crate) begun_anew: u32,
     /// When retention looks again.
     retain_at: Time,
     /// How much was applied when it last looked.
@@ -187,6 +192,7 @@ impl<M: Machine> Replica<M> {
             making: Making::new(settings.snapshot_bytes, settings.snapshot_interval, now),
             room: Room::default(),
             downloaded: None,
+            begun_anew: 0,
             retain_at: now,
             retained_bytes: 0,
             room_for_removed: None,

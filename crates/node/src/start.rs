@@ -115,6 +115,16 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// What a leader may always keep for replicas that copy a snapshot.
+const HELD_BYTES: u64 = 32 << 20;
+
+/// What it may keep otherwise: as much again as retention allows, any number of bytes where that
+/// has no limit; and a segment, since only whole ones go.
+fn held_max_bytes(config: &Config) -> u64 {
+    let Some(bytes) = config.retention_bytes else { return u64::MAX };
+    bytes.max(HELD_BYTES).saturating_add(config.segment_bytes)
+}
+
 /// The log's settings in a node's configuration.
 pub fn log_options(config: &Config) -> Options {
     Options {
@@ -211,6 +221,7 @@ pub fn start<M: Machine, D: Disk>(
         snapshot_interval: config.snapshot_interval,
         trims: config.cleanup == Cleanup::Delete,
         retention: Retention { bytes: config.retention_bytes, ms: config.retention_ms },
+        held_max_bytes: held_max_bytes(config),
         #[cfg(mutants)]
         mutant: config.mutant,
     };

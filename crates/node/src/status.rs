@@ -1,7 +1,7 @@
 //! What a node says of itself: `/status`, `/readyz` and `quorate quorum …` print this.
 
 use crate::replica::Replica;
-use quorate_base::OffsetEpoch;
+use quorate_base::{OffsetEpoch, ReplicaKey};
 use quorate_machine::Machine;
 use quorate_raft::{Endpoint, Progress, RoleName};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,10 @@ pub struct Status {
     /// The snapshot that is being copied from the leader.
     #[serde(default)]
     pub download: Option<DownloadStatus>,
+    /// On a leader: the nodes that copy a snapshot from it, -1 for those without an id. For them
+    /// it keeps that snapshot, and the log from there on, beyond what retention allows.
+    #[serde(default)]
+    pub copied_by: Vec<i64>,
     /// What it means that the disk is full; `None` if it has room.
     #[serde(default)]
     pub disk_full: Option<String>,
@@ -103,6 +107,9 @@ pub struct DownloadStatus {
     pub bytes: u64,
     /// Of how many; `None` before the first piece.
     pub total_bytes: Option<u64>,
+    /// How often it was begun anew because the leader no longer had what was being copied.
+    #[serde(default)]
+    pub begun_anew: u32,
 }
 
 /// A voter and where it listens.
@@ -150,7 +157,7 @@ impl<M: Machine> Replica<M> {
     /// A picture of this replica.
     pub fn status(&self) -> Status {
         let view = self.quorum.view();
-        let not_ready_because = self.not_ready();
+        let not_ready_because = self.not_ready().map(|why| why + &self.begun_anew_in_words());
         let leads = view.role == RoleName::Leader;
         let voter_replica = |progress: &Progress| self.replica_status(progress, "follower");
         let observer_replica = |progress: &Progress| self.replica_status(progress, "observer");
@@ -194,7 +201,9 @@ impl<M: Machine> Replica<M> {
                 id: id.into(),
                 bytes,
                 total_bytes,
+                begun_anew: self.begun_anew,
             }),
+            copied_by: view.holds.iter().map(|hold| number(hold.replica)).collect(),
             disk_full: self.full_disk_in_words().map(str::to_owned),
             too_many_full: self.too_many_full_in_words(),
             voters: view
@@ -246,6 +255,17 @@ impl<M: Machine> Replica<M> {
         }
     }
 
+    /// What to know of a copy that does not come to its end; mostly nothing.
+    fn begun_anew_in_words(&self) -> String {
+        match self.begun_anew {
+            0 => String::new(),
+            times => format!(
+                "; the copy of a snapshot was begun anew {times} times, since the leader had removed what was being \
+                 copied: a larger controller.quorum.fetch.snapshot.max.bytes makes copies faster"
+            ),
+        }
+    }
+
     fn replica_status(&self, progress: &Progress, status: &str) -> ReplicaStatus {
         let ago = |time: quorate_base::Time| self.now.since(time).as_ms();
         ReplicaStatus {
@@ -258,6 +278,11 @@ impl<M: Machine> Replica<M> {
             last_caught_up_ms: progress.caught_up_at.map(ago),
         }
     }
+}
+
+/// A node's number, -1 if it has none.
+pub(crate) fn number(replica: Option<ReplicaKey>) -> i64 {
+    replica.map_or(-1, |key| i64::from(key.id.0))
 }
 
 fn place(at: &[Endpoint]) -> String {

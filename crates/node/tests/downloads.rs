@@ -7,11 +7,12 @@
 
 mod world;
 
-use quorate_base::{Offset, Span};
+use quorate_base::{Offset, OffsetEpoch, Span};
 use quorate_machine::Machine;
 use quorate_node::config::{Cleanup, Config};
 use quorate_raft::RoleName;
 use quorate_wire::ErrorCode;
+use std::collections::BTreeSet;
 use world::{Asked, World};
 
 /// Snapshots come often, are cut behind at once, and are copied in many pieces.
@@ -26,7 +27,12 @@ fn trims(config: &mut Config) {
 /// Three nodes, one of them cut off, whose own state is old, and whose leader's log begins beyond
 /// its end. Returns the leader and the late one.
 fn late() -> (World, u32, u32) {
-    let mut world = World::new(3, trims);
+    late_with(trims, 200)
+}
+
+fn late_with(tune: fn(&mut Config), value_bytes: usize) -> (World, u32, u32) {
+    let mut world = World::new(3, tune);
+    world.value_bytes = value_bytes;
     (1..=3).for_each(|id| world.start(id).unwrap());
     world.until("somebody leads", |world| world.leader().is_some());
     let leader = world.leader().unwrap();
@@ -65,7 +71,8 @@ fn catch_up(world: &mut World, late: u32) {
             && late.machine().digest() == leader.machine().digest()
     });
     assert!(start(world, late) > Offset(0), "its log begins with a snapshot");
-    assert_eq!(world.files(late, ".part"), [""; 0], "nothing is left half done");
+    // One may be there of a snapshot that it makes itself.
+    world.until("nothing is left half done", |world| world.files(late, ".part").is_empty());
 }
 
 /// The questions of a download that was not disturbed: from 0 on without a gap or a second time.
@@ -173,26 +180,122 @@ fn the_same_leader_in_a_later_epoch_is_another_leader() {
     assert!(in_order(&again) && again.len() >= 8, "{again:?}");
 }
 
-#[test]
-fn a_snapshot_that_vanishes_on_the_way_is_followed_by_a_newer_one() {
-    let (mut world, leader, late) = late();
+/// A copy that stands still while others write on, until retention has wanted to overtake it more
+/// than once. Returns what is copied.
+fn overtaken(world: &mut World, leader: u32, late: u32) -> OffsetEpoch {
     // The pieces are not stored, so that the copy stands still while the leader goes on.
     world.held.insert(late);
     world.join(late);
     world.until("it copies", |world| world.asked.len() >= 2);
     let first = world.asked[0].snapshot;
+    let newest = |world: &World| {
+        let replica = &world.nodes[&leader].replica;
+        replica.log().snapshots().last().map(|newest| newest.id.offset)
+    };
+    let (mut number, mut seen) = (0, BTreeSet::from([first.offset]));
+    while seen.len() < 4 {
+        world.put(leader, number);
+        seen.extend(newest(world));
+        number += 1;
+        assert!(number < 1_000, "no snapshot is made");
+    }
+    first
+}
+
+#[test]
+fn a_leader_keeps_what_is_copied_and_the_log_behind_it_until_its_replica_needs_it_no_more() {
+    let (mut world, leader, late) = late();
+    let first = overtaken(&mut world, leader, late);
+    assert_eq!(start(&world, leader), first.offset);
+    assert_eq!(world.nodes[&leader].replica.status().copied_by, [i64::from(late)]);
+    let kept = world.files(leader, ".checkpoint");
+    assert_eq!(kept.len(), 2, "what is copied and the newest one: {kept:?}");
+    // So slow that it is told to be alive many times over.
+    for _ in 0..6 {
+        let patience = world.now + Span::ms(10_000);
+        world.until("ten seconds have passed", |world| world.now > patience);
+    }
+    assert_eq!(start(&world, leader), first.offset);
+    world.held.clear();
+    catch_up(&mut world, late);
+    assert!(in_order(&world.asked) && world.asked[0].snapshot == first, "{:?}", world.asked);
+    assert_eq!(start(&world, late), first.offset, "it went on from the log behind its snapshot");
+    assert_eq!(world.nodes[&leader].replica.status().copied_by, [0_i64; 0]);
+    // From now on retention is as before.
     let mut number = 0;
     while start(&world, leader) <= first.offset {
         world.put(leader, number);
         number += 1;
         assert!(number < 1_000, "the log is never trimmed again");
     }
+    assert_eq!(world.files(leader, ".checkpoint").len(), 1);
+}
+
+#[test]
+fn one_that_no_longer_asks_is_not_waited_for() {
+    let (mut world, leader, late) = late();
+    let first = overtaken(&mut world, leader, late);
+    world.cut(late);
+    let until = world.now + Span::ms(10_000);
+    world.until("ten seconds have passed", |world| world.now > until);
+    let mut number = 0;
+    while start(&world, leader) <= first.offset {
+        world.put(leader, number);
+        number += 1;
+        assert!(number < 1_000, "the log is never trimmed again");
+    }
+    assert_eq!(world.nodes[&leader].replica.status().copied_by, [0_i64; 0]);
     world.held.clear();
+    world.join(late);
+    catch_up(&mut world, late);
+}
+
+#[test]
+fn a_full_disk_of_the_leader_ends_the_copy_which_is_followed_by_a_newer_one() {
+    let (mut world, leader, late) = late();
+    let first = overtaken(&mut world, leader, late);
+    let full = |world: &mut World, full| {
+        let now = world.now;
+        world.nodes.get_mut(&leader).unwrap().replica.on_room(now, full);
+    };
+    full(&mut world, true);
+    world.until("what was kept is gone", |world| start(world, leader) > first.offset);
+    full(&mut world, false);
+    world.held.clear();
+    let told = |world: &World| world.nodes[&late].replica.status();
+    world.until("it begins anew", |world| told(world).download.is_some_and(|it| it.begun_anew > 0));
+    let why = told(&world).not_ready_because;
+    assert!(why.as_ref().is_none_or(|why| why.contains("begun anew 1 times")), "{why:?}");
     catch_up(&mut world, late);
     let newer: Vec<Asked> =
         world.asked.iter().copied().filter(|asked| asked.snapshot != first).collect();
     assert!(newer[0].snapshot.offset > first.offset, "{newer:?}");
     assert!(in_order(&newer) && newer.len() >= 8, "{newer:?}");
+}
+
+/// Values so large that what is kept beyond retention comes to its limit, of 32 MiB and a segment.
+#[test]
+fn what_is_kept_for_a_copy_that_takes_too_long_is_given_up_at_its_limit() {
+    fn large(config: &mut Config) {
+        trims(config);
+        config.snapshot_bytes = 4 << 20;
+        config.snapshot_max_bytes = 50_000;
+    }
+    let (mut world, leader, late) = late_with(large, 400_000);
+    let first = overtaken(&mut world, leader, late);
+    let (mut number, mut most) = (0, 0);
+    while start(&world, leader) <= first.offset {
+        world.put(leader, number);
+        let (segments, snapshots) = world.nodes[&leader].replica.log().sizes();
+        most = most.max(segments + snapshots);
+        number += 1;
+        assert!(number < 300, "it is kept for ever");
+    }
+    let limit = (32 << 20) + (8 << 20);
+    // Beside what is kept: the segment being written, the newest snapshot, what is not looked at.
+    assert!(most > limit && most < limit + (40 << 20), "{most}");
+    world.held.clear();
+    catch_up(&mut world, late);
 }
 
 #[test]

@@ -15,6 +15,7 @@ impl Quorum {
         self.check_marks();
         self.check_role();
         self.check_messages();
+        self.check_holds();
         assert!(
             self.deadline() > self.now || self.announced.is_none(),
             "a timer was left behind: {:?} at {:?} as {:?}",

@@ -136,7 +136,7 @@ impl Quorum {
             let ours = (epoch, leader) == (self.standing.epoch, self.standing.leader);
             let gone = matches!(error, ErrorKind::SnapshotNotFound | ErrorKind::PositionOutOfRange);
             if ours && gone {
-                self.abandon(out); // It has a newer one: the next fetch tells.
+                self.give_up(true, out); // It has a newer one: the next fetch tells.
             }
             return;
         }
@@ -194,7 +194,7 @@ impl Quorum {
         let snapshot = load.snapshot;
         role.download = None;
         if let Err(bad) = self.decrees.begin(founded, false) {
-            out.push(Effect::Abandon { snapshot });
+            out.push(Effect::Abandon { snapshot, gone: false });
             let leader = self.standing.leader.expect("a follower knows its leader");
             self.refuse(Node::Replica(leader), Complaint::Decree { bad }, out);
             return;
@@ -234,11 +234,15 @@ impl Quorum {
 
     /// Gives up the download, if there is one.
     pub(crate) fn abandon(&mut self, out: &mut Vec<Effect>) {
+        self.give_up(false, out);
+    }
+
+    fn give_up(&mut self, gone: bool, out: &mut Vec<Effect>) {
         if let Role::Follower(role) = &mut self.role
             && let Some(load) = role.download.take()
-            && load.came > 0
+            && (load.came > 0 || gone)
         {
-            out.push(Effect::Abandon { snapshot: load.snapshot });
+            out.push(Effect::Abandon { snapshot: load.snapshot, gone });
         }
     }
 }

@@ -110,6 +110,12 @@ pub enum Input {
         /// Its id.
         snapshot: OffsetEpoch,
     },
+    /// What is kept for replicas that copy a snapshot costs too much: no longer for observers, and
+    /// perhaps for nobody (rule P67). To be followed by [`Input::Trim`].
+    GiveUpHolds {
+        /// Not for voters either.
+        voters_too: bool,
+    },
     /// The bytes of this [`Effect::Store`], and of all before it, are durable. If they were the
     /// last of the snapshot, the file was checked as a whole.
     Stored {
@@ -201,10 +207,12 @@ pub enum Effect {
         /// Whether the file is complete with them, and to be checked as a whole.
         last: bool,
     },
-    /// The download is given up: drop its file.
+    /// The download is given up: drop its file, if there is one.
     Abandon {
         /// The snapshot.
         snapshot: OffsetEpoch,
+        /// Whether the leader has it no more. Another one is begun then, from its first byte.
+        gone: bool,
     },
     /// The shutdown that was asked for is complete.
     Stopped,
@@ -359,8 +367,11 @@ pub enum Write {
     },
     /// The log begins here, at the end of a snapshot: what lies before may go.
     Trim {
-        /// The new start.
+        /// The start from now on; it may be the old one.
         start: Offset,
+        /// The snapshots that go, oldest first: all that end below the start, and such as end
+        /// between one that a replica copies and those that retention keeps (rule P67).
+        snapshots: Vec<OffsetEpoch>,
     },
     /// The log holds again all that it held before it was damaged (rule P62): forget
     /// [`crate::Recovered::must_reach`].

@@ -111,6 +111,9 @@ impl Quorum {
                 max_bytes: fetch.max_bytes,
             },
         };
+        if let Fetched::Snapshot(named) = fetched {
+            self.hold_snapshot(fetch.replica, named);
+        }
         let round = match &mut self.role {
             Role::Leader(leader) => fetch.round.map(|_| leader.reads.tell()),
             Role::Unattached(_)

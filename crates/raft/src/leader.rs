@@ -7,6 +7,7 @@
 use crate::decrees::Decree;
 use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteId};
 use crate::fetch::Parked;
+use crate::holds::Hold;
 use crate::majority::reached;
 use crate::message::{ErrorKind, LeaderView, Request};
 use crate::mutants::mutant;
@@ -80,6 +81,8 @@ pub(crate) struct Leader {
     /// Those who fetch and do not count, sorted by key.
     pub(crate) observers: Vec<Progress>,
     pub(crate) parked: Vec<Parked>,
+    /// What is kept for those who copy a snapshot [P67]. Invariant: one for a replica.
+    pub(crate) holds: Vec<Hold>,
     pub(crate) reads: Reads,
     /// When those that did not fetch are told again.
     begin_at: Time,
@@ -113,6 +116,7 @@ impl Quorum {
             voters,
             observers: Vec::new(),
             parked: Vec::new(),
+            holds: Vec::new(),
             reads: Reads::default(),
             begin_at: if alone { Time::NEVER } else { self.now + self.begin_period() },
             quorum_at: self.check_quorum_at(alone),
@@ -296,6 +300,7 @@ impl Quorum {
 
     /// A valid fetch counts for its replica [P33].
     pub(crate) fn note_fetch(&mut self, fetch: &crate::Fetch, out: &mut Vec<Effect>) {
+        self.hold_log(fetch.replica, fetch.from.offset);
         let (now, end) = (self.now, self.end);
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(key) = fetch.replica else { return };

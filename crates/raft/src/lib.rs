@@ -25,6 +25,7 @@ mod election;
 mod epochs;
 mod fetch;
 mod follower;
+mod holds;
 mod leader;
 mod learn;
 mod majority;
@@ -50,6 +51,7 @@ pub use effect::{
     BatchMark, Call, Complaint, ControlRecord, Destination, Effect, Features, Input, Loss, Refusal,
     Source, Ticket, Token, Write, WriteId,
 };
+pub use holds::Hold;
 pub use leader::Progress;
 pub use majority::majority;
 pub use message::{

@@ -45,6 +45,10 @@ pub enum Mutant {
     AdoptStale,
     /// Whoever asks for what was trimmed is served as if it were there [P56].
     ServeBelowStart,
+    /// The log is cut behind a snapshot though a replica copies an older one [P67].
+    TrimBelowCopies,
+    /// Nothing is kept for a replica that copies a snapshot [P67].
+    ForgetCopies,
     /// One that is not to lead serves as any other once it leads [P66].
     ServeAsCaretaker,
     /// One that is not to lead never stands, whoever needs it [P66].
@@ -54,7 +58,7 @@ pub enum Mutant {
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 21] = [
+    pub const ALL: [Mutant; 23] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -73,6 +77,8 @@ impl Mutant {
         Mutant::AcknowledgeBeforeAdopted,
         Mutant::AdoptStale,
         Mutant::ServeBelowStart,
+        Mutant::TrimBelowCopies,
+        Mutant::ForgetCopies,
         Mutant::ServeAsCaretaker,
         Mutant::StandAsideForever,
         Mutant::CountAnyRound,

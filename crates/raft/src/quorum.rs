@@ -115,6 +115,7 @@ impl Quorum {
             }
             Input::Frozen { snapshot } => self.on_frozen(snapshot),
             Input::Trim { snapshot } => self.on_trim(snapshot, effects),
+            Input::GiveUpHolds { voters_too } => self.on_give_up(voters_too),
             Input::Stored { source, founded } => self.on_stored(source, &founded, effects),
             Input::Spoiled { source } => self.on_spoiled(source),
             Input::Resign { epoch } => {

@@ -48,6 +48,7 @@ impl Quorum {
                 if let Some(key) = ask.replica {
                     self.mark(key);
                 }
+                self.hold_snapshot(ask.replica, ask.snapshot);
                 (ErrorKind::None, Piece::Served { max_bytes: ask.max_bytes })
             }
         };
@@ -103,23 +104,45 @@ impl Quorum {
         );
         self.decrees.forget_below(snapshot.offset);
         if !self.config.serve_snapshots {
-            self.snapshots.retain(|kept| kept.offset == self.start); // Older ones are of no use.
+            // Older ones are of no use, but to who copies one.
+            let copied = self.copied();
+            self.snapshots.retain(|kept| kept.offset == self.start || copied.contains(kept));
         }
         self.snapshots.push(snapshot);
     }
 
-    /// Retention wants the log to begin at this snapshot's end [P57].
-    pub(crate) fn on_trim(&mut self, snapshot: OffsetEpoch, out: &mut Vec<Effect>) {
-        let start = snapshot.offset;
+    /// Retention wants the log to begin at this snapshot's end [P57]. For those who copy an older
+    /// one it begins there, and what lies between the two goes [P67].
+    pub(crate) fn on_trim(&mut self, wanted: OffsetEpoch, out: &mut Vec<Effect>) {
         // What is known is committed; after a download it is perhaps not durable yet.
-        let safe = start <= self.committed.min(self.writes.durable());
-        if start <= self.start || !safe || !self.snapshots.contains(&snapshot) {
+        let safe = wanted.offset <= self.committed.min(self.writes.durable());
+        if wanted.offset <= self.start || !safe || !self.snapshots.contains(&wanted) {
             return;
         }
-        self.epochs.trim(start, snapshot.epoch, self.end);
-        self.start = start;
-        self.snapshots.retain(|kept| kept.offset >= start);
-        let id = self.writes.issue();
-        out.push(Effect::Write { id, write: Write::Trim { start } });
+        let held = self.current_holds().iter().map(|hold| hold.from).min();
+        let bound = match mutant!(self, TrimBelowCopies) {
+            true => wanted.offset,
+            false => held.map_or(wanted.offset, |held| held.min(wanted.offset)),
+        };
+        let ends = self.snapshots.iter().rev();
+        let begin = ends.copied().find(|kept| kept.offset > self.start && kept.offset <= bound);
+        if let Some(begin) = begin {
+            self.epochs.trim(begin.offset, begin.epoch, self.end);
+            self.start = begin.offset;
+        }
+        let (start, copied) = (self.start, self.copied());
+        let stays = |kept: &OffsetEpoch| {
+            kept.offset == start || kept.offset >= wanted.offset || copied.contains(kept)
+        };
+        let gone: Vec<OffsetEpoch> = self.snapshots.extract_if(.., |kept| !stays(kept)).collect();
+        if begin.is_some() || !gone.is_empty() {
+            let id = self.writes.issue();
+            out.push(Effect::Write { id, write: Write::Trim { start, snapshots: gone } });
+        }
+    }
+
+    /// The snapshots that replicas copy.
+    fn copied(&self) -> Vec<OffsetEpoch> {
+        self.holds().iter().filter_map(|hold| hold.snapshot).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! A picture of the replica for status pages, metrics, tests and checkers. Changes nothing.
 
+use crate::holds::Hold;
 use crate::leader::Progress;
 use crate::message::Endpoint;
 use crate::quorum::Quorum;
@@ -88,6 +89,8 @@ pub struct View<'a> {
     pub followers: &'a [Progress],
     /// Those who fetch and do not count, when leading; else empty.
     pub observers: &'a [Progress],
+    /// What this leader keeps for replicas that copy a snapshot (rule P67); empty unless leading.
+    pub holds: &'a [Hold],
     /// How many fetches wait for news.
     pub parked: usize,
     /// How many reads wait for their proof.
@@ -139,6 +142,7 @@ impl Quorum {
             epoch_start: leading.map(|leader| leader.epoch_start),
             followers: leading.map_or(&[], |leader| &leader.voters),
             observers: leading.map_or(&[], |leader| &leader.observers),
+            holds: self.holds(),
             parked: leading.map_or(0, |leader| leader.parked.len()),
             reads: leading.map_or(0, |leader| leader.reads.count()),
         }

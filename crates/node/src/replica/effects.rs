@@ -67,9 +67,12 @@ impl<M: Machine> Replica<M> {
                 let errand = Errand::Store { source, id, position, bytes, last, reserve };
                 self.out.push(Out::Lane(errand));
             }
-            Effect::Abandon { snapshot } => {
+            Effect::Abandon { snapshot, gone } => {
                 self.downloaded = None;
                 self.out.push(Out::Lane(Errand::Abandon { id: snapshot }));
+                if gone {
+                    self.snapshot_is_gone(snapshot);
+                }
             }
             Effect::Stopped => self.out.push(Out::Stopped),
         }
@@ -98,12 +101,15 @@ impl<M: Machine> Replica<M> {
             }
             quorate_raft::Write::Adopt { snapshot } => {
                 info!(%snapshot, "a downloaded snapshot takes the place of the log");
+                self.begun_anew = 0;
                 let whole = self.downloaded.take().filter(|whole| whole.id == snapshot);
                 self.log.adopt(whole.expect("the core adopts what the lane has checked"))
             }
-            quorate_raft::Write::Trim { start } => {
-                info!(%start, "the log begins at a snapshot, what lies before goes");
-                self.log.trim(start)
+            quorate_raft::Write::Trim { start, snapshots } => {
+                if start > self.log.start() {
+                    info!(%start, "the log begins at a snapshot, what lies before goes");
+                }
+                self.log.trim(start, &snapshots)
             }
             quorate_raft::Write::Reached => {
                 info!("the log holds again what it held before it was damaged: this node votes");

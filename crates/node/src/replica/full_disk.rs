@@ -75,6 +75,7 @@ impl<M: Machine> Replica<M> {
                  refused; elections go on, and reads where this node has what they must see; make room, and it \
                  takes writes again by itself"
             );
+            self.retain_at = now; // What is kept for others is room that it lacks.
             return;
         }
         info!("the disk of this node has room again: writes and records are taken as before");

@@ -5,6 +5,7 @@ use super::Replica;
 use crate::lane::{Errand, Report};
 use crate::out::Out;
 use crate::snapshots::Taken;
+use crate::status::number;
 use crate::translate;
 use quorate_base::{OffsetEpoch, Span, Time};
 use quorate_log::{Retention, Snapshot};
@@ -21,6 +22,10 @@ const RETENTION_EVERY_BYTES: u64 = 256 << 10;
 const RETENTION_AHEAD: u64 = 8 << 20;
 /// How often a snapshot is looked at that others copy: a stranger may ask for one all the time.
 const CHECK_EVERY: Span = Span::ms(10_000);
+/// What is kept for replicas that copy a snapshot may take so many times the newest one: that
+/// which is copied, as much log, since who copies more slowly than the log grows never gets there
+/// anyway, and another one that somebody else copies.
+const HELD_SNAPSHOTS: u64 = 3;
 /// How many snapshots are kept where they only spare a start its way: one may turn out damaged.
 const SNAPSHOTS_KEPT: usize = 2;
 
@@ -109,10 +114,61 @@ impl<M: Machine> Replica<M> {
         let below = |limit: u64| limit.saturating_sub(next + (limit / 8).min(RETENTION_AHEAD));
         let limit = Retention { bytes: bytes.map(below), ms };
         if let Some(snapshot) = self.log.overdue(self.wall_ms, &limit) {
+            self.give_up_holds(self.log.bytes_below(snapshot.offset));
             self.inputs.push_back(Input::Trim { snapshot });
         }
         let (segments, snapshots) = self.log.sizes();
         self.room_for_removed = limit.bytes.map(|limit| limit.saturating_sub(segments + snapshots));
+    }
+
+    /// What retention would remove is kept for replicas that copy a snapshot (rule P67): it costs
+    /// so many bytes. More than it may, and it goes: first what only observers need. On a full disk
+    /// all of it, since without room nobody is served.
+    fn give_up_holds(&mut self, bytes: u64) {
+        let holds = self.quorum.view().holds;
+        let newest = self.log.snapshots().last().map_or(0, |newest| newest.bytes);
+        let most = self.settings.held_max_bytes.max(HELD_SNAPSHOTS.saturating_mul(newest));
+        let full = self.room.is_full();
+        if holds.is_empty() || !full && bytes <= most {
+            return;
+        }
+        let voters_too = full || holds.iter().all(|hold| hold.voter);
+        let given_up = holds.iter().filter(|hold| voters_too || !hold.voter);
+        let replicas: Vec<i64> = given_up.map(|hold| number(hold.replica)).collect();
+        match full {
+            true => warn!(
+                ?replicas,
+                bytes,
+                "the disk is full, so what this leader kept for these nodes, which copy a snapshot, goes: they begin \
+                 anew with a newer one"
+            ),
+            false => warn!(
+                ?replicas,
+                bytes,
+                most,
+                "these nodes copy a snapshot so slowly that what this leader keeps for them takes more room than it \
+                 may: it goes, and they begin anew with a newer one; a larger controller.quorum.fetch.snapshot.max.bytes \
+                 on them, or a larger metadata.max.retention.bytes here, lets them finish"
+            ),
+        }
+        self.inputs.push_back(Input::GiveUpHolds { voters_too });
+        self.retain_at = self.now; // Whether that was enough.
+    }
+
+    /// The leader has removed the snapshot that this node was copying.
+    pub(super) fn snapshot_is_gone(&mut self, id: OffsetEpoch) {
+        self.begun_anew += 1;
+        let times = self.begun_anew;
+        if self.once.say(self.now, "a snapshot is gone") {
+            warn!(
+                %id,
+                times,
+                "the leader no longer has the snapshot that this node was copying, so the copy begins anew with a newer \
+                 one; if that happens again and again this node never catches up: make copies faster with a larger \
+                 controller.quorum.fetch.snapshot.max.bytes here, or let the leader keep more with a larger \
+                 metadata.max.retention.bytes there; the leader's log says if it gave up waiting for this node"
+            );
+        }
     }
 
     /// How many bytes the files may take that the log needs no more and that are not removed yet;

@@ -284,7 +284,13 @@ fn readiness(status: &Status) -> String {
         Some(total) => format!("it copies a snapshot: {} of {total} bytes", load.bytes),
         None => "it copies a snapshot".to_owned(),
     });
-    let unusual: Vec<String> = full.into_iter().chain(damaged).chain(copies).collect();
+    let again = status.download.filter(|load| load.begun_anew > 0).map(|load| {
+        format!(
+            "it began that anew {} times, as the leader had removed it meanwhile",
+            load.begun_anew
+        )
+    });
+    let unusual: Vec<String> = full.into_iter().chain(damaged).chain(copies).chain(again).collect();
     match &unusual[..] {
         [] => ready,
         unusual if status.ready => format!("{ready}, but {}", unusual.join("; ")),
@@ -372,7 +378,8 @@ mod tests {
         assert_eq!(readiness(&status), format!("yes, but {damaged}"));
         status.ready = false;
         status.not_ready_because = Some("catching up".into());
-        status.download = Some(DownloadStatus { id, bytes: 5, total_bytes: Some(9) });
+        status.download =
+            Some(DownloadStatus { id, bytes: 5, total_bytes: Some(9), begun_anew: 0 });
         let copies = "it copies a snapshot: 5 of 9 bytes";
         assert_eq!(readiness(&status), format!("no: catching up; {damaged}; {copies}"));
     }

@@ -36,7 +36,7 @@ pub enum Disk {
     Truncate(Offset),
     /// With the records that the snapshot stands for.
     Adopt(OffsetEpoch, Vec<Record>),
-    Trim(Offset),
+    Trim(Kept),
     Reached,
 }
 
@@ -56,10 +56,13 @@ impl Kept {
         *self = Kept { start: snapshot.offset, snapshots: vec![snapshot] };
     }
 
-    fn trim(&mut self, start: Offset) {
-        assert!(self.snapshots.iter().any(|kept| kept.offset == start), "no snapshot at {start}");
+    fn trim(&mut self, start: Offset, gone: &[OffsetEpoch]) {
+        let there = |at: Offset| self.snapshots.iter().any(|kept| kept.offset == at);
+        assert!(start == self.start || there(start), "no snapshot at {start}");
+        assert!(gone.iter().all(|gone| self.snapshots.contains(gone)), "{gone:?} of {self:?}");
         self.start = start;
-        self.snapshots.retain(|kept| kept.offset >= start);
+        self.snapshots.retain(|kept| !gone.contains(kept));
+        assert!(self.snapshots.iter().all(|kept| kept.offset >= start), "below {start}: {self:?}");
     }
 }
 
@@ -269,9 +272,9 @@ impl Node {
                 self.kept.adopt(*snapshot);
                 Disk::Adopt(*snapshot, records)
             }
-            Write::Trim { start } => {
-                self.kept.trim(*start);
-                Disk::Trim(*start)
+            Write::Trim { start, snapshots } => {
+                self.kept.trim(*start, snapshots);
+                Disk::Trim(self.kept.clone())
             }
             Write::Reached => Disk::Reached,
         };
@@ -319,10 +322,10 @@ impl Node {
                 self.durable_kept.adopt(*snapshot);
             }
             Disk::Reached => self.must_reach = None,
-            Disk::Trim(start) => {
+            Disk::Trim(kept) => {
                 // What was made since is there as well: only its start lags.
                 self.durable_kept.snapshots.clone_from(&self.kept.snapshots);
-                self.durable_kept.start = *start;
+                self.durable_kept.start = kept.start;
             }
         }
         Some((id, disk))

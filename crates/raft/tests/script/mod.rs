@@ -128,6 +128,15 @@ impl Script {
                 let snapshot = words.end_epoch(at);
                 cluster.step(id, Input::Trim { snapshot });
             }
+            "giveup" => {
+                let id = words.id();
+                let voters_too = words.option("voters") == Some("too");
+                cluster.step(id, Input::GiveUpHolds { voters_too });
+            }
+            "holds" => {
+                let id = words.id();
+                lines = narrate::holds(cluster, id);
+            }
             "spoil" => {
                 let id = words.id();
                 let source = cluster.node(id).pieces.pop_front().expect("a piece on its way");

@@ -72,7 +72,7 @@ impl Narrator {
                 }
                 Disk::Truncate(end) => format!("{at} synced truncate {end}"),
                 Disk::Adopt(snapshot, _) => format!("{at} synced adopt {snapshot}"),
-                Disk::Trim(start) => format!("{at} synced trim {start}"),
+                Disk::Trim(kept) => format!("{at} synced trim {}", kept.start),
                 Disk::Reached => format!("{at} synced reached"),
             }),
             Event::Step { at, before, after, effects } => {
@@ -142,7 +142,14 @@ impl Narrator {
                         end = snapshot.offset;
                     }
                     Write::Reached => lines.push(format!("{at} reached")),
-                    Write::Trim { start } => lines.push(format!("{at} trim {start}")),
+                    Write::Trim { start, snapshots } => {
+                        let stay = *start == before.start;
+                        let gone: Vec<_> = snapshots.iter().map(|gone| gone.to_string()).collect();
+                        lines.push(match stay {
+                            true => format!("{at} removes {}", gone.join(",")),
+                            false => format!("{at} trim {start}"),
+                        });
+                    }
                 }
             }
         }
@@ -181,7 +188,10 @@ impl Narrator {
                 Some(format!("{at} answers {} at {offset}", self.tokens[token]))
             }
             Effect::Stopped => Some(format!("{at} stopped")),
-            Effect::Abandon { snapshot } => Some(format!("{at} abandons {snapshot}")),
+            Effect::Abandon { snapshot, gone: false } => Some(format!("{at} abandons {snapshot}")),
+            Effect::Abandon { snapshot, gone: true } => {
+                Some(format!("{at} abandons {snapshot}, which is gone"))
+            }
             Effect::Complain { what } => Some(format!("{at} complains: {what:?}")),
             Effect::Write { .. }
             | Effect::Send { .. }
@@ -402,6 +412,18 @@ pub fn progress(cluster: &Cluster, at: ReplicaId) -> Vec<String> {
     };
     let voters = view.followers.iter().map(|progress| line(progress, "voter"));
     voters.chain(view.observers.iter().map(|progress| line(progress, "observer"))).collect()
+}
+
+/// What a leader keeps for those who copy a snapshot.
+pub fn holds(cluster: &Cluster, at: ReplicaId) -> Vec<String> {
+    let quorum = cluster.nodes[&at].quorum.as_ref().expect("it runs");
+    let line = |hold: &Hold| {
+        let who = hold.replica.map_or("-".to_owned(), |key| key.id.to_string());
+        let kind = if hold.voter { "voter" } else { "observer" };
+        let copies = hold.snapshot.map_or(String::new(), |id| format!("{id} and "));
+        format!("{at} keeps {copies}the log from {} for {kind} {who}", hold.from)
+    };
+    quorum.view().holds.iter().map(line).collect()
 }
 
 /// What is on its way, not delivered.

@@ -65,7 +65,11 @@ pub fn request(
         }),
         "fetchsnapshot" => Request::FetchSnapshot(FetchSnapshot {
             epoch,
-            replica: Some(whole),
+            replica: match words.option("replica") {
+                None => Some(whole),
+                Some("-") => None,
+                Some(word) => Some(words.key_of(word)),
+            },
             snapshot: last(words, "snapshot").expect("an id"),
             position: words.number("position").unwrap_or(0),
             max_bytes: words.number("max").unwrap_or(100) as u32,

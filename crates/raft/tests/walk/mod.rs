@@ -119,6 +119,10 @@ impl Walk {
                 let kept = &self.cluster.nodes[&id].kept.snapshots;
                 let some = self.rng.below(kept.len() as u64) as usize;
                 if let Some(snapshot) = kept.get(some).copied() {
+                    if self.rng.one_in(8) {
+                        let voters_too = self.rng.one_in(2);
+                        self.cluster.step(id, Input::GiveUpHolds { voters_too });
+                    }
                     self.cluster.step(id, Input::Trim { snapshot });
                 }
             }
