@@ -13,6 +13,7 @@ usage: cargo xtask COMMAND
   wrap [PATH…]     break wide comments anew, in these files or in those below these folders
   interop [NAME…]  let programs of others judge ours: Apache Kafka's, which need Java and Maven,
                    and a checker of histories, which needs Go
+  record …         stand between programs that speak Kafka's protocol and write down their frames
 ";
 
 fn main() -> ExitCode {
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         ["tidy"] => run(check),
         ["wrap", ref paths @ ..] => run(|tree| rewrap(tree, paths)),
         ["interop", ref names @ ..] => interop(names),
+        ["record", ..] => interop(&arguments.iter().map(String::as_str).collect::<Vec<_>>()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

@@ -50,6 +50,7 @@ pub mod message;
 mod primitive;
 mod printer;
 pub mod record;
+mod whole;
 
 pub use api::ApiKey;
 pub use coder::{Coder, Float64, Int, Tags, Walk};
@@ -65,3 +66,4 @@ pub use json::{fields_json, quoted};
 pub use message::{Kind, Message, Request};
 pub use printer::print;
 use printer::print_fields;
+pub use whole::{Whole, read_whole};

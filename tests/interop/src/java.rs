@@ -20,6 +20,9 @@ pub const NEWEST: Release = Release {
     logger: ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 };
 
+/// The first minor release of the same major one, which others still run.
+pub const ELDER: Release = Release { version: "4.0.2", ..NEWEST };
+
 /// The oldest release that we talk to.
 pub const OLDEST: Release =
     Release { version: "3.9.1", logger: ("org.slf4j", "slf4j-reload4j", "1.7.36") };

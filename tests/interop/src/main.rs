@@ -8,11 +8,12 @@
 mod histories;
 mod java;
 mod porcupine;
+mod recorder;
 mod scenario;
 mod scenarios;
 mod values;
 
-use java::{Kafka, NEWEST, OLDEST};
+use java::{ELDER, Kafka, NEWEST, OLDEST};
 use porcupine::Porcupine;
 use quorate_processes::{Profile, binary};
 use scenario::{Failure, Run, Scenario, Stage, need};
@@ -30,6 +31,17 @@ fn main() -> ExitCode {
             Err(failure) => {
                 println!("the node ends: {failure}");
                 ExitCode::FAILURE
+            }
+        };
+    }
+    if let [record, rest @ ..] = wanted.as_slice()
+        && record == "record"
+    {
+        return match recorder::main(rest) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                println!("{failure}");
+                ExitCode::from(2)
             }
         };
     }
@@ -73,14 +85,18 @@ fn prepare(picked: &[&Scenario]) -> Result<Prepared, Failure> {
         false => None,
     };
     let kafka = match needs(|run| matches!(run, Run::Kafka(_))) {
-        true => Some((Kafka::fetch(NEWEST, &target)?, Kafka::fetch(OLDEST, &target)?)),
+        true => {
+            let fetch = |release| Kafka::fetch(release, &target);
+            Some((fetch(NEWEST)?, fetch(ELDER)?, fetch(OLDEST)?))
+        }
         false => None,
     };
     if needs(|run| matches!(run, Run::Disks(_))) {
         need("mount", "--version", "util-linux")?;
     }
     let binary = binary(Profile::Dev)?;
-    let stage = kafka.map(|(kafka, older)| Stage { kafka, older, binary: binary.clone() });
+    let stage =
+        kafka.map(|(kafka, elder, older)| Stage { kafka, elder, older, binary: binary.clone() });
     Ok(Prepared { stage, porcupine, binary, runs: target.join("runs") })
 }
 

@@ -30,6 +30,8 @@ pub enum Run {
 /// What all scenarios with Kafka share.
 pub struct Stage {
     pub kafka: Kafka,
+    /// The first of its major release, as far as it is kept up.
+    pub elder: Kafka,
     /// The oldest release that must get along with us.
     pub older: Kafka,
     /// The binary `quorate`.

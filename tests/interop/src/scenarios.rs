@@ -9,6 +9,7 @@ mod full_disk;
 mod metadata;
 mod nodes;
 mod observe;
+mod older;
 mod quorum_asked;
 mod quorum_tool;
 mod shell;
@@ -46,6 +47,10 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "leadership_moves_between_kafkas_nodes_and_ours",
         run: Kafka(nodes::leads_two),
+    },
+    Scenario {
+        name: "every_frame_between_kafka_4_0_and_ours_is_known",
+        run: Kafka(older::follows_and_leads),
     },
     Scenario { name: "snapshots_are_downloaded_both_ways", run: Kafka(downloads::both_ways) },
     Scenario {

@@ -305,7 +305,7 @@ static NEXT_PORT: LazyLock<AtomicU32> =
 
 /// Addresses on loopback that nobody listens at. None comes twice in a process, since clusters that
 /// are formatted at the same time start their nodes later; two processes begin at different ports.
-fn free_ports() -> impl Iterator<Item = SocketAddr> {
+pub fn free_ports() -> impl Iterator<Item = SocketAddr> {
     (0..PORTS).filter_map(|_| {
         let step = NEXT_PORT.fetch_add(1, Ordering::Relaxed) % u32::from(PORTS);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST_PORT + step as u16));

@@ -12,5 +12,5 @@ mod error;
 pub mod http;
 
 pub use binary::{Profile, binary};
-pub use cluster::{Cluster, Node, poll};
+pub use cluster::{Cluster, Node, free_ports, poll};
 pub use error::Error;

@@ -4,13 +4,15 @@
 //! Kafka's `TestRaftServer` is its whole raft client, log and network with a benchmark instead of a
 //! controller on top. It knows one topic, one topic id and the cluster id zero, so ours take those.
 
-use crate::java::Running;
+use crate::java::{Kafka, Running};
+use crate::recorder::Recorder;
 use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
 use crate::values::{self, Values};
 use quorate::status::{ReplicaStatus, Status};
 use quorate::{Config, Embedded, Request, Span, Uuid, format};
-use quorate_processes::{Cluster, poll};
+use quorate_processes::{Cluster, free_ports, poll};
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tokio::runtime::Runtime;
@@ -174,6 +176,29 @@ impl Quorum {
         Ok(config.directory.join(format!("{}-0", config.topic)))
     }
 
+    /// Lets all that the nodes say to each other pass through a recorder. None may run.
+    pub fn stand_between(&self, recorder: &Recorder) -> Result<(), Failure> {
+        let mut free = free_ports();
+        let mut routes = Vec::new();
+        for id in 1..=3 {
+            let at = self.config(id)?.bind;
+            let own = SocketAddr::new(at.host.parse()?, at.port);
+            let between = free.next().ok_or_else(|| Failure("no port is free".into()))?;
+            recorder.stand_between(between, own)?;
+            routes.push((format!("{id}@{own}"), between));
+        }
+        for (at, (_, own)) in routes.iter().enumerate() {
+            let file = self.file(at as u32 + 1);
+            let mut text = std::fs::read_to_string(&file)?;
+            for (voter, between) in &routes {
+                text = text.replace(voter.as_str(), &format!("{}{between}", &voter[..2]));
+            }
+            text += &format!("advertised.listeners=CONTROLLER://{own}\n");
+            std::fs::write(file, text)?;
+        }
+        Ok(())
+    }
+
     /// The property file of Kafka's node, on the directory and the port of ours.
     fn kafkas_file(&self, id: u32) -> Result<String, Failure> {
         let ours = std::fs::read_to_string(self.file(id))?;
@@ -183,13 +208,18 @@ impl Quorum {
     }
 
     pub fn start_kafka(&self, stage: &Stage, id: u32) -> Result<Running, Failure> {
+        self.start_kafka_of(&stage.kafka, id)
+    }
+
+    /// The same of any release.
+    pub fn start_kafka_of(&self, kafka: &Kafka, id: u32) -> Result<Running, Failure> {
         let (file, directory) = (self.kafkas_file(id)?, &self.directory_ids[id as usize - 1]);
         let arguments =
             ["--config", &file, "--replica-directory-id", directory, "--throughput", "500"];
         let starts = self.starts.get() + 1;
         self.starts.set(starts);
         let log = self.directory.join(format!("kafka-{id}-{starts}.log"));
-        stage.kafka.start(SERVER, &arguments, &log)
+        kafka.start(SERVER, &arguments, &log)
     }
 
     /// It prints errors, and nothing of less weight.
