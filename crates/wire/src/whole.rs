@@ -1,5 +1,6 @@
-//! A frame read to its last byte, whatever its API: shown, and written again. For tests and recorders,
-//! to which one message is as good as another; a server decodes the type that it expects.
+//! A frame read to its last byte, whatever its API: shown, and written again. For tests and
+//! recorders, to which one message is as good as another; a server decodes the type that it
+//! expects.
 
 use crate::message::{Visit, visit};
 use crate::{
@@ -17,8 +18,8 @@ pub struct Whole {
     pub written: Bytes,
 }
 
-/// Reads a frame, without the length in front, of this API and kind; a response must be of this version,
-/// a request says its own. Fails if it is not one, or if bytes are left over.
+/// Reads a frame, without the length in front, of this API and kind; a response must be of this
+/// version, a request says its own. Fails if it is not one, or if bytes are left over.
 pub fn read_whole(api: ApiKey, kind: Kind, version: i16, frame: Bytes) -> Result<Whole, Error> {
     visit(api, kind, ReadWhole { frame, version })
 }

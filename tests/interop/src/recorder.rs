@@ -1,9 +1,9 @@
-//! `cargo xtask record FILE LISTEN=TARGET…`: stands between programs that speak Kafka's protocol, passes
-//! on every byte as it came, and writes the frames that it saw into a file, one JSON object a line. New
-//! versions of Kafka are met this way: what was recorded becomes vectors of the codec.
+//! `cargo xtask record FILE LISTEN=TARGET…`: stands between programs that speak Kafka's protocol,
+//! passes on every byte as it came, and writes the frames that it saw into a file, one JSON object
+//! a line. New versions of Kafka are met this way: what was recorded becomes vectors of the codec.
 //!
-//! A frame is kept once, and so many of each API, version and kind. What cannot be cut into frames is
-//! passed on all the same.
+//! A frame is kept once, and so many of each API, version and kind. What cannot be cut into frames
+//! is passed on all the same.
 
 use crate::scenario::Failure;
 use bytes::{Bytes, BytesMut};

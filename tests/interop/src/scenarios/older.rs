@@ -1,5 +1,5 @@
-//! A node of Kafka 4.0 in a quorum of ours, following and leading, with a recorder between all of them:
-//! every frame that either side sent is read to its last byte and written again as it was.
+//! A node of Kafka 4.0 in a quorum of ours, following and leading, with a recorder between all of
+//! them: every frame that either side sent is read to its last byte and written again as it was.
 
 use crate::recorder::Recorder;
 use crate::scenario::{Failure, Stage, ensure};
