@@ -4,6 +4,7 @@
 
 use crate::book::Book;
 use crate::checkers::{AcknowledgedNeverLost, Failure, Judgement, key_name, linear};
+use crate::desks::{Desks, Flight, Wanted, number_of};
 use crate::history::{Kind, Op, Seen};
 use crate::marks::{self, Marks};
 use crate::network::Process;
@@ -15,14 +16,12 @@ use quorate_machine::kv::{Condition, Outcome, Query, Reply, Write};
 use quorate_machine::{Answer, Kv, Machine, Request, SessionId, SessionRefusal, Sessioned, Stamp};
 use quorate_node::ClientId;
 use quorate_node::handle::Error;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::RangeFrom;
 
 /// A client that was failed rests so long before it tries the next node.
 pub(crate) const REST: Span = Span::ms(30);
-/// So often a client tries before it gives up.
-pub(crate) const TRIES_MAX: u32 = 12;
 
 /// The clients of a world: what they ask, what they make of the answers, and whether what they saw
 /// makes sense.
@@ -122,24 +121,18 @@ pub(crate) enum Then {
 }
 
 /// What a client is at.
-struct Flight {
-    /// Its place in the history.
-    op: usize,
-    node: usize,
-    patience: Span,
+struct Asked {
     stamped: bool,
     stamp: Option<Stamp>,
-    tries: u32,
     /// An earlier attempt may take effect.
     maybe: bool,
+    /// What it waits for is a session.
+    opens: bool,
 }
 
+/// What a client knows.
 #[derive(Default)]
 struct Client {
-    queue: VecDeque<(Ask, usize, Span)>,
-    flight: Option<Flight>,
-    /// The answer it waits for, from whom, and whether it is for a session.
-    waits: Option<(ClientId, Process, bool)>,
     session: Option<SessionId>,
     sequence: u64,
     /// The version of each key that it saw last.
@@ -148,11 +141,10 @@ struct Client {
 
 /// The clients of the key-value store, and their history.
 pub(crate) struct StoreClients {
+    desks: Desks<Ask, Asked>,
     clients: Vec<Client>,
-    nodes: usize,
     ttl: Span,
     value_bytes: usize,
-    calls: u64,
     pub history: Vec<Op>,
 }
 
@@ -160,14 +152,16 @@ impl StoreClients {
     /// Clients 1 to `count`.
     pub fn new(count: usize, nodes: usize, ttl: Span, value_bytes: usize) -> StoreClients {
         let clients = std::iter::repeat_with(Client::default).take(count).collect();
-        StoreClients { clients, nodes, ttl, value_bytes, calls: 0, history: Vec::new() }
+        let (desks, history) = (Desks::new(count, nodes), Vec::new());
+        StoreClients { desks, clients, ttl, value_bytes, history }
     }
 
     fn client(&mut self, client: u32) -> &mut Client {
         &mut self.clients[client as usize - 1]
     }
 
-    fn begin(&mut self, now: Time, number: u32, ask: Ask, node: usize, patience: Span) {
+    fn begin(&mut self, now: Time, number: u32, wanted: Wanted<Ask>) {
+        let Wanted { wish, node, patience } = wanted;
         let op = self.history.len();
         let seen = |client: &Client, key: u32| client.seen.get(&key).copied().flatten();
         let condition = |client: &Client, key: u32, when: When| match when {
@@ -181,7 +175,7 @@ impl StoreClients {
             value.push('x');
         }
         let client = self.client(number);
-        let (key, kind, stamped) = match ask {
+        let (key, kind, stamped) = match wish {
             Ask::Put { key, when, stamped } => {
                 let condition = condition(client, key, when);
                 (key, Kind::Put { value: Bytes::from(value), condition }, stamped)
@@ -192,36 +186,29 @@ impl StoreClients {
             Ask::Get { key } => (key, Kind::Get, false),
             Ask::Peek { key } => (key, Kind::Peek, false),
         };
-        client.flight =
-            Some(Flight { op, node, patience, stamped, stamp: None, tries: 0, maybe: false });
+        let about = Asked { stamped, stamp: None, maybe: false, opens: false };
+        self.desks.begin(number, op, node, patience, about);
         let (asked, ended) = (now, None);
         self.history.push(Op { client: number, key, kind, asked, ended, seen: Seen::Unknown });
     }
 
     /// The answer that a client waits for will not come, or says that nobody knows.
     fn lost(&mut self, now: Time, number: u32, marks: &mut Marks) -> Then {
-        let client = self.client(number);
-        let session = client.waits.take().is_some_and(|(_, _, session)| session);
-        let Some(flight) = &mut client.flight else { return Then::Nothing };
-        let (op, repeats) = (flight.op, flight.stamped);
+        let Some(flight) = self.desks.flight(number) else { return Then::Nothing };
+        let (op, repeats, opens) = (flight.op, flight.about.stamped, flight.about.opens);
         let write = matches!(self.history[op].kind, Kind::Put { .. } | Kind::Delete { .. });
-        if write && !session && !repeats {
+        if write && !opens && !repeats {
             return self.end(now, number, Seen::Unknown, marks);
         }
-        self.again(now, number, write && !session, marks)
+        self.again(now, number, write && !opens, marks)
     }
 
     /// Tries the next node, unless it has tried often enough.
     fn again(&mut self, now: Time, number: u32, maybe: bool, marks: &mut Marks) -> Then {
-        let nodes = self.nodes;
-        let client = self.client(number);
-        client.waits = None;
-        let Some(flight) = &mut client.flight else { return Then::Nothing };
-        flight.maybe |= maybe;
-        flight.tries += 1;
-        flight.node = (flight.node + 1) % nodes;
-        let (op, tries, maybe) = (flight.op, flight.tries, flight.maybe);
-        if tries < TRIES_MAX {
+        let Some(flight) = self.desks.flight(number) else { return Then::Nothing };
+        flight.about.maybe |= maybe;
+        let (op, maybe) = (flight.op, flight.about.maybe);
+        if self.desks.turns_to_the_next(number) {
             return Then::GoOn(number, REST);
         }
         let write = matches!(self.history[op].kind, Kind::Put { .. } | Kind::Delete { .. });
@@ -231,9 +218,7 @@ impl StoreClients {
 
     /// The client takes its operation for decided.
     fn end(&mut self, now: Time, number: u32, seen: Seen, marks: &mut Marks) -> Then {
-        let client = self.client(number);
-        client.waits = None;
-        let Some(flight) = client.flight.take() else { return Then::Nothing };
+        let Some(flight) = self.desks.end(number) else { return Then::Nothing };
         let op = &mut self.history[flight.op];
         marks.hit(match &seen {
             Seen::Unknown => "an outcome is unknown",
@@ -241,7 +226,7 @@ impl StoreClients {
             Seen::Failed { .. } => "a condition failed",
             Seen::Found { .. } if op.kind == Kind::Peek => "a node answered from its own state",
             Seen::Found { .. } => "a linearizable read was answered",
-            Seen::Written { .. } | Seen::Deleted { .. } | Seen::Absent if flight.maybe => {
+            Seen::Written { .. } | Seen::Deleted { .. } | Seen::Absent if flight.about.maybe => {
                 "a repeated write was acknowledged"
             }
             Seen::Written { .. } | Seen::Deleted { .. } | Seen::Absent => {
@@ -270,41 +255,39 @@ impl Clients for StoreClients {
     type Machine = Sessioned<Kv>;
 
     fn has(&self, client: u32) -> bool {
-        (1..=self.clients.len()).contains(&(client as usize))
+        self.desks.has(client)
     }
 
     fn ask(&mut self, client: u32, ask: Ask, node: usize, patience: Span) {
-        self.client(client).queue.push_back((ask, node, patience));
+        self.desks.want(client, Wanted { wish: ask, node, patience });
     }
 
     fn hush(&mut self) {
-        self.clients.iter_mut().for_each(|client| client.queue.clear());
+        self.desks.hush();
     }
 
     fn idle(&self) -> bool {
-        self.clients.iter().all(|client| client.flight.is_none() && client.queue.is_empty())
+        self.desks.idle()
     }
 
     fn waiting(&self) -> Option<String> {
-        let flight = self.clients.iter().find_map(|client| client.flight.as_ref())?;
-        Some(format!("{:?}", self.history[flight.op]))
+        self.desks.first().map(|(_, flight)| format!("{:?}", self.history[flight.op]))
     }
 
     fn go_on(&mut self, now: Time, number: u32) -> Option<Call<Query>> {
-        if self.client(number).waits.is_some() {
+        if !self.desks.is_free(number) {
             return None;
         }
-        if self.client(number).flight.is_none() {
-            let (ask, node, patience) = self.client(number).queue.pop_front()?;
-            self.begin(now, number, ask, node, patience);
+        if let Some(wanted) = self.desks.next(number) {
+            self.begin(now, number, wanted);
         }
-        self.calls += 1;
-        let id = ClientId(self.calls << 16 | u64::from(number));
+        let op = self.desks.flight(number)?.op;
+        let id = self.desks.call(number);
         let ttl = self.ttl;
-        let op = self.client(number).flight.as_ref()?.op;
         let (kind, key) = (self.history[op].kind.clone(), self.history[op].key);
-        let client = self.client(number);
-        let flight = client.flight.as_mut()?;
+        let client = &mut self.clients[number as usize - 1];
+        let flight = self.desks.flight(number)?;
+        let asked = &mut flight.about;
         let key_bytes = key_name(key);
         let action = match &kind {
             Kind::Get => Action::Read { query: Query::Get { key: key_bytes } },
@@ -320,14 +303,14 @@ impl Clients for StoreClients {
                     Kind::Get | Kind::Peek => unreachable!("reads were taken above"),
                 };
                 let bytes = write.encode().expect("keys and values are short");
-                let request = match (flight.stamped, flight.stamp, client.session) {
+                let request = match (asked.stamped, asked.stamp, client.session) {
                     (false, _, _) => Request::write(bytes),
                     (true, Some(stamp), _) => Request::stamped(stamp, bytes),
                     (true, None, Some(session)) => {
                         client.sequence += 1;
                         let (slot, sequence) = (number as u16, client.sequence);
                         let stamp = Stamp { session, slot, sequence };
-                        flight.stamp = Some(stamp);
+                        asked.stamp = Some(stamp);
                         Request::stamped(stamp, bytes)
                     }
                     (true, None, None) => Request::open_session(ttl),
@@ -339,13 +322,12 @@ impl Clients for StoreClients {
     }
 
     fn called(&mut self, id: ClientId, process: Process, marks: &mut Marks) {
-        let client = self.client(number_of(id));
-        let Some(flight) = &client.flight else { return };
-        let session = flight.stamped && flight.stamp.is_none();
-        if flight.maybe && !session {
+        let Some(Flight { about: asked, .. }) = self.desks.flight(number_of(id)) else { return };
+        asked.opens = asked.stamped && asked.stamp.is_none();
+        if asked.maybe && !asked.opens {
             marks.hit("a stamped write was repeated");
         }
-        client.waits = Some((id, process, session));
+        self.desks.called(id, process);
     }
 
     fn unreachable(&mut self, now: Time, id: ClientId, marks: &mut Marks) -> Then {
@@ -353,18 +335,13 @@ impl Clients for StoreClients {
     }
 
     fn died(&mut self, now: Time, process: Process, marks: &mut Marks) -> Vec<Then> {
-        let hit = |client: &Client| client.waits.is_some_and(|(_, at, _)| at == process);
-        let numbers: Vec<u32> = (1..=self.clients.len() as u32)
-            .filter(|number| hit(&self.clients[*number as usize - 1]))
-            .collect();
+        let numbers = self.desks.waiting_for(process);
         let lost = |number| self.lost(now, number, marks);
         numbers.into_iter().map(lost).collect()
     }
 
     fn op_of(&self, id: ClientId) -> Option<usize> {
-        let client = &self.clients[number_of(id) as usize - 1];
-        let waits = client.waits.is_some_and(|(waits, ..)| waits == id);
-        client.flight.as_ref().filter(|_| waits).map(|flight| flight.op)
+        self.desks.op_of(id)
     }
 
     fn answered(
@@ -378,16 +355,16 @@ impl Clients for StoreClients {
         if self.op_of(id).is_none() {
             return Ok(Then::Nothing);
         }
-        let client = self.client(number);
-        let session = client.waits.is_some_and(|(_, _, session)| session);
-        let Some(flight) = &mut client.flight else { return Ok(Then::Nothing) };
+        let client = &mut self.clients[number as usize - 1];
+        let Some(flight) = self.desks.flight(number) else { return Ok(Then::Nothing) };
+        let Asked { stamp, maybe, opens, .. } = &mut flight.about;
         Ok(match answer {
-            Ok(Answer::Opened(opened)) if session => {
+            Ok(Answer::Opened(opened)) if *opens => {
                 client.session = Some(opened);
-                client.waits = None;
+                self.desks.waits_no_more(number);
                 Then::GoOn(number, Span::ZERO)
             }
-            Ok(Answer::Done(bytes) | Answer::Refused(bytes)) if !session => {
+            Ok(Answer::Done(bytes) | Answer::Refused(bytes)) if !*opens => {
                 let outcome = Outcome::decode(&bytes);
                 let seen = match outcome {
                     Ok(Outcome::Written { version, .. }) => Seen::Written { version },
@@ -401,11 +378,11 @@ impl Clients for StoreClients {
                 };
                 self.end(now, number, seen, marks)
             }
-            Ok(Answer::Session(SessionRefusal::Unknown)) if flight.stamp.is_some() => {
+            Ok(Answer::Session(SessionRefusal::Unknown)) if stamp.is_some() => {
                 marks.hit("a session expired");
                 client.session = None;
-                flight.stamp = None;
-                match flight.maybe {
+                *stamp = None;
+                match *maybe {
                     true => self.end(now, number, Seen::Unknown, marks),
                     false => self.again(now, number, false, marks),
                 }
@@ -512,8 +489,4 @@ impl Clients for StoreClients {
 fn describe(op: &Op) -> String {
     let ended = op.ended.map_or("    ?".to_owned(), seconds);
     format!("  {} {ended} client {} {:?} {:?}", seconds(op.asked), op.client, op.kind, op.seen)
-}
-
-pub(crate) fn number_of(id: ClientId) -> u32 {
-    (id.0 & 0xffff) as u32
 }

@@ -12,6 +12,7 @@ mod book;
 mod checkers;
 mod clients;
 mod command;
+mod desks;
 mod draw;
 mod history;
 pub mod linear;

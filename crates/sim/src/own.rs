@@ -7,9 +7,8 @@
 
 use crate::book::Book;
 use crate::checkers::Failure;
-use crate::clients::{
-    Action, Broken, Call, Clients, QueryOf, REST, ReplyOf, TRIES_MAX, Then, number_of,
-};
+use crate::clients::{Action, Broken, Call, Clients, QueryOf, REST, ReplyOf, Then};
+use crate::desks::{Desks, Wanted, number_of};
 use crate::linear::{Model, Timed, Verdict, check, shortest};
 use crate::marks::{self, Marks};
 use crate::network::Process;
@@ -19,7 +18,6 @@ use quorate_base::{Offset, Rng, Span, Time};
 use quorate_machine::{Answer, Machine, Request};
 use quorate_node::ClientId;
 use quorate_node::handle::Error;
-use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::ops::RangeFrom;
 
@@ -72,19 +70,10 @@ enum Wish<Q> {
     Read(Q),
 }
 
-struct Flight<Q> {
+/// What a client is at, and since when.
+struct Asked<Q> {
     wish: Wish<Q>,
-    node: usize,
-    patience: Span,
-    asked: Time,
-    tries: u32,
-    op: usize,
-}
-
-struct Client<Q> {
-    queue: VecDeque<(Wish<Q>, usize, Span)>,
-    flight: Option<Flight<Q>>,
-    waits: Option<(ClientId, Process)>,
+    at: Time,
 }
 
 /// One operation that ended.
@@ -99,34 +88,27 @@ struct Op<Q, R> {
 type OpOf<S> =
     Op<<<S as Subject>::Machine as Machine>::Query, <<S as Subject>::Machine as Machine>::Reply>;
 
+type QueryBy<S> = <<S as Subject>::Machine as Machine>::Query;
+type WishOf<S> = Wish<QueryBy<S>>;
+
 /// The clients of an embedder's machine.
 pub(crate) struct OwnClients<S: Subject> {
     subject: S,
-    clients: Vec<Client<<S::Machine as Machine>::Query>>,
-    nodes: usize,
+    desks: Desks<WishOf<S>, Asked<QueryBy<S>>>,
     rng: Rng,
-    calls: u64,
     history: Vec<OpOf<S>>,
 }
 
 impl<S: Subject> OwnClients<S> {
     pub fn new(subject: S, count: usize, nodes: usize, seed: u64) -> OwnClients<S> {
-        let client = || Client { queue: VecDeque::new(), flight: None, waits: None };
-        let clients = std::iter::repeat_with(client).take(count).collect();
         let (rng, history) = (Rng::new(seed ^ 0x0ddb_a115), Vec::new());
-        OwnClients { subject, clients, nodes, rng, calls: 0, history }
-    }
-
-    fn client(&mut self, number: u32) -> &mut Client<<S::Machine as Machine>::Query> {
-        &mut self.clients[number as usize - 1]
+        OwnClients { subject, desks: Desks::new(count, nodes), rng, history }
     }
 
     /// Ends an operation. `end` is `None` if it may yet be done.
     fn end(&mut self, number: u32, said: Option<SaidOf<S>>, end: Option<Time>) -> Then {
-        let client = self.client(number);
-        client.waits = None;
-        let Some(flight) = client.flight.take() else { return Then::Nothing };
-        let (begin, end) = (flight.asked.0, end.map(|end| end.0));
+        let Some(flight) = self.desks.end(number) else { return Then::Nothing };
+        let (begin, end) = (flight.about.at.0, end.map(|end| end.0));
         let op = &mut self.history[flight.op];
         op.said = said.map(|call| Timed { begin, end, call });
         op.ended = end.is_some();
@@ -135,8 +117,8 @@ impl<S: Subject> OwnClients<S> {
 
     /// Nobody knows whether it was done, or will be.
     fn lost(&mut self, number: u32, marks: &mut Marks) -> Then {
-        let Some(flight) = &self.client(number).flight else { return Then::Nothing };
-        let Wish::Write(body) = &flight.wish else { return self.again(number, marks) };
+        let Some(flight) = self.desks.flight(number) else { return Then::Nothing };
+        let Wish::Write(body) = &flight.about.wish else { return self.again(number, marks) };
         let said = Said::Wrote { body: body.clone(), answer: None };
         marks.hit("an outcome is unknown");
         self.end(number, Some(said), None)
@@ -144,13 +126,7 @@ impl<S: Subject> OwnClients<S> {
 
     /// It was not done: another node, perhaps.
     fn again(&mut self, number: u32, marks: &mut Marks) -> Then {
-        let nodes = self.nodes;
-        let client = self.client(number);
-        client.waits = None;
-        let Some(flight) = &mut client.flight else { return Then::Nothing };
-        flight.tries += 1;
-        flight.node = (flight.node + 1) % nodes;
-        if flight.tries < TRIES_MAX {
+        if self.desks.turns_to_the_next(number) {
             return Then::GoOn(number, REST);
         }
         marks.hit("a write was not done");
@@ -166,7 +142,7 @@ impl<S: Subject> Clients for OwnClients<S> {
     }
 
     fn has(&self, client: u32) -> bool {
-        (1..=self.clients.len()).contains(&(client as usize))
+        self.desks.has(client)
     }
 
     fn ask(&mut self, client: u32, ask: Ask, node: usize, patience: Span) {
@@ -174,49 +150,42 @@ impl<S: Subject> Clients for OwnClients<S> {
             Ask::Put { .. } | Ask::Delete { .. } => Wish::Write(self.subject.write(&mut self.rng)),
             Ask::Get { .. } | Ask::Peek { .. } => Wish::Read(self.subject.read(&mut self.rng)),
         };
-        self.client(client).queue.push_back((wish, node, patience));
+        self.desks.want(client, Wanted { wish, node, patience });
     }
 
     fn hush(&mut self) {
-        self.clients.iter_mut().for_each(|client| client.queue.clear());
+        self.desks.hush();
     }
 
     fn idle(&self) -> bool {
-        self.clients.iter().all(|client| client.flight.is_none() && client.queue.is_empty())
+        self.desks.idle()
     }
 
     fn waiting(&self) -> Option<String> {
-        let at = self.clients.iter().position(|client| client.flight.is_some())?;
-        Some(format!("client {}", at + 1))
+        self.desks.first().map(|(number, _)| format!("client {number}"))
     }
 
     fn go_on(&mut self, now: Time, number: u32) -> Option<Call<QueryOf<Self>>> {
-        let op = self.history.len();
-        let client = self.client(number);
-        if client.waits.is_some() {
+        if !self.desks.is_free(number) {
             return None;
         }
-        let begins = client.flight.is_none();
-        if begins {
-            let (wish, node, patience) = client.queue.pop_front()?;
-            client.flight = Some(Flight { wish, node, patience, asked: now, tries: 0, op });
+        if let Some(Wanted { wish, node, patience }) = self.desks.next(number) {
+            let op = self.history.len();
+            self.desks.begin(number, op, node, patience, Asked { wish, at: now });
+            self.history.push(Op { client: number, asked: now, said: None, ended: false });
         }
-        let flight = client.flight.as_ref()?;
-        let action = match &flight.wish {
+        let flight = self.desks.flight(number)?;
+        let action = match &flight.about.wish {
             Wish::Write(body) => Action::Write { request: Request::write(body.clone()) },
             Wish::Read(query) => Action::Read { query: query.clone() },
         };
         let (node, patience) = (flight.node, flight.patience);
-        if begins {
-            self.history.push(Op { client: number, asked: now, said: None, ended: false });
-        }
-        self.calls += 1;
-        let id = ClientId(self.calls << 16 | u64::from(number));
+        let id = self.desks.call(number);
         Some(Call { node, id, action, patience })
     }
 
     fn called(&mut self, id: ClientId, process: Process, _marks: &mut Marks) {
-        self.client(number_of(id)).waits = Some((id, process));
+        self.desks.called(id, process);
     }
 
     fn unreachable(&mut self, _now: Time, id: ClientId, marks: &mut Marks) -> Then {
@@ -224,17 +193,12 @@ impl<S: Subject> Clients for OwnClients<S> {
     }
 
     fn died(&mut self, _now: Time, process: Process, marks: &mut Marks) -> Vec<Then> {
-        let hit = |number: &u32| {
-            self.clients[*number as usize - 1].waits.is_some_and(|(_, at)| at == process)
-        };
-        let numbers: Vec<u32> = (1..=self.clients.len() as u32).filter(hit).collect();
+        let numbers = self.desks.waiting_for(process);
         numbers.into_iter().map(|number| self.lost(number, marks)).collect()
     }
 
     fn op_of(&self, id: ClientId) -> Option<usize> {
-        let client = &self.clients[number_of(id) as usize - 1];
-        let waits = client.waits.is_some_and(|(waits, _)| waits == id);
-        client.flight.as_ref().filter(|_| waits).map(|flight| flight.op)
+        self.desks.op_of(id)
     }
 
     fn answered(
@@ -248,8 +212,8 @@ impl<S: Subject> Clients for OwnClients<S> {
         if self.op_of(id).is_none() {
             return Ok(Then::Nothing);
         }
-        let Some(flight) = &self.client(number).flight else { return Ok(Then::Nothing) };
-        Ok(match (answer, &flight.wish) {
+        let Some(flight) = self.desks.flight(number) else { return Ok(Then::Nothing) };
+        Ok(match (answer, &flight.about.wish) {
             (Ok(answer), Wish::Write(body)) => {
                 let said = Said::Wrote { body: body.clone(), answer: Some(answer) };
                 marks.hit("a write was acknowledged");
@@ -284,8 +248,8 @@ impl<S: Subject> Clients for OwnClients<S> {
         if self.op_of(id).is_none() {
             return Ok(Then::Nothing);
         }
-        let Some(flight) = &self.client(number).flight else { return Ok(Then::Nothing) };
-        Ok(match (reply, &flight.wish) {
+        let Some(flight) = self.desks.flight(number) else { return Ok(Then::Nothing) };
+        Ok(match (reply, &flight.about.wish) {
             (Ok((reply, _)), Wish::Read(query)) => {
                 let said = Said::Read { query: query.clone(), reply };
                 marks.hit("a linearizable read was answered");
