@@ -422,6 +422,14 @@ fn verify_knows_trimmed_logs_missing_snapshots_and_what_a_log_must_reach() {
     repair(&mut disk.clone(), &options(), |_| true).unwrap();
     let [told] = &verified(&disk)[..] else { panic!("{:?}", verified(&disk)) };
     assert!(told.contains("a log up to 12@3") && told.contains("its end at 0@0"), "{told}");
+    // Its mark knows that there was such a file.
+    disk.clone().remove(&path("quorate-must-reach")).unwrap();
+    let [told] = &verified(&disk)[..] else { panic!("{:?}", verified(&disk)) };
+    assert!(
+        told.contains("quorate-must-reach: at byte 0") && told.ends_with("found no file"),
+        "{told}"
+    );
+    assert!(recover(&mut disk.clone(), &options()).is_err(), "recovery agrees");
 }
 
 /// Frozen snapshots are read-only, which must not keep a damaged one from being set aside; and what
