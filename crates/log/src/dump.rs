@@ -209,7 +209,7 @@ fn batches<D: Disk>(disk: &mut D, path: &str, show: &mut dyn FnMut(Fact<'_>)) ->
             None => return Ok(()),
             Some(Found::Batch(batch)) => {
                 show(Fact::Batch { position, header: batch.header, fault: None });
-                records(&batch, show);
+                show_records(&batch, show);
             }
             Some(Found::Damaged(header, fault)) => {
                 show(Fact::Batch { position, header, fault: Some(fault) });
@@ -222,7 +222,8 @@ fn batches<D: Disk>(disk: &mut D, path: &str, show: &mut dyn FnMut(Fact<'_>)) ->
     }
 }
 
-fn records(batch: &Batch, show: &mut dyn FnMut(Fact<'_>)) {
+/// Shows the records of one batch, as [`dump`] does behind that.
+pub fn show_records(batch: &Batch, show: &mut dyn FnMut(Fact<'_>)) {
     for record in batch.records() {
         match record {
             Ok(record) => {

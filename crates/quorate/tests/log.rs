@@ -4,8 +4,10 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use support::{Scratch, run};
+use std::process::Stdio;
+use support::{Process, Scratch, http, quorate, run, wait_for};
 
 fn formatted(scratch: &Scratch) -> (String, String) {
     let data = scratch.0.join("data").display().to_string();
@@ -195,4 +197,84 @@ fn a_dump_of_what_is_damaged_shows_the_rest_and_fails_with_the_place() {
     std::fs::write(format!("{partition}/quorum-state"), "{").unwrap();
     let (code, _, stderr) = run(&["log", "dump", &data, "--json"]);
     assert!(code == 1 && stderr.contains("quorum-state at byte 1: expected a string"), "{stderr}");
+}
+
+/// A node of the binary that runs, and where it is asked.
+fn running(scratch: &Scratch) -> (Process, String, String) {
+    let (data, _) = formatted(scratch);
+    let config = scratch.0.join("node.properties").display().to_string();
+    let run = ["run", &config, "--override", "quorate.http.listen=127.0.0.1:0"];
+    let mut node = Process(quorate(&run).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(node.0.stderr.take().unwrap()).lines();
+    let url = lines.find_map(|line| {
+        let line = line.unwrap();
+        let at = line
+            .contains("HTTP is served")
+            .then(|| line.rsplit("address=").next().unwrap().trim().to_owned())?;
+        Some(format!("http://{at}"))
+    });
+    std::thread::spawn(move || lines.for_each(drop));
+    (node, data, url.unwrap())
+}
+
+#[test]
+fn tail_prints_each_record_of_a_running_node_as_it_comes() {
+    let scratch = Scratch::new("log-tail");
+    let (node, data, url) = running(&scratch);
+    let put = |key: &str| {
+        let put =
+            || http(&url, "PUT", &format!("/v1/kv/{key}"), "value").filter(|(code, _)| *code < 300);
+        wait_for("a write", put);
+    };
+    put("before");
+    let mut tail =
+        quorate(&["log", "tail", &data, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let stdout = tail.stdout.take().unwrap();
+    let mut tail = Process(tail);
+    let mut records = BufReader::new(stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap());
+    let mut next = |key: &str| {
+        let record = records.find(|record| record["key"] == key).unwrap();
+        assert_eq!(record["type"], "record");
+        record["offset"].as_u64().unwrap()
+    };
+    let before = next("before");
+    let mut last = before;
+    for key in ["one", "two", "three"] {
+        put(key);
+        let offset = next(key);
+        assert!(offset > last, "{key}");
+        last = offset;
+    }
+    tail.0.kill().unwrap();
+
+    // From any offset to the end, as lines or as what `dump` prints of them.
+    let (code, stdout, stderr) =
+        run(&["log", "tail", &data, "--from", &last.to_string(), "--once"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let (_, dumped, _) = run(&["log", "dump", &data]);
+    assert!(stdout.lines().next().unwrap().starts_with(&format!("| offset: {last} ")), "{stdout}");
+    assert!(stdout.contains("key: three payload: value"), "{stdout}");
+    for line in stdout.lines() {
+        assert!(dumped.lines().any(|dumped| dumped == line), "{line}");
+    }
+    let count = |n: &str| run(&["log", "tail", &data, "-n", n, "--once"]).1.lines().count();
+    assert_eq!((count("0"), count("1"), count("3")), (0, 1, 3));
+    drop(node);
+
+    let empty = scratch.0.join("empty").display().to_string();
+    std::fs::create_dir(&empty).unwrap();
+    let (code, _, stderr) = run(&["log", "tail", &empty]);
+    assert!(code == 1 && stderr.contains("holds no log"), "{stderr}");
+    let kafkas = concat!(env!("CARGO_MANIFEST_DIR"), "/../log/tests/fixtures/kafka-4.3.1/dynamic");
+    let (code, _, stderr) = run(&["log", "tail", kafkas]);
+    assert!(code == 2 && stderr.contains("holds several logs; name one of them"), "{stderr}");
+    let (code, stdout, stderr) =
+        run(&["log", "tail", &format!("{kafkas}/c3"), "--once", "-n", "40"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(
+        stdout.lines().count() == 40 && stdout.contains("\"type\":\"NO_OP_RECORD\""),
+        "{stdout}"
+    );
 }

@@ -3,6 +3,8 @@
 //! Reads only: no lock, no recovery. What the files say comes from the crate `quorate-log`;
 //! `facts.rs` makes lines or JSON of it, one object a line.
 
+mod tail;
+
 use super::metadata::Shape;
 use super::{Failure, Outcome, failed, out};
 use clap::{Parser, Subcommand};
@@ -17,11 +19,12 @@ Examples:
   quorate log dump data/__cluster_metadata-0/00000000000000000000.log
   quorate log dump data --json | jq 'select(.type == \"record\") | .key'
   quorate log dump data --json | jq 'select(.metadata.type == \"TOPIC_RECORD\") | .metadata.data'
+  quorate log tail data
   quorate log verify data
 
 A log does not say what its records are. One without a key that begins like Kafka's metadata records
 is shown as such, as kafka-dump-log --cluster-metadata-decoder does; --decoder says otherwise.
-Both only read. They work beside a running node, whose newest batch may look cut short.")]
+All only read. They work beside a running node, whose newest batch may look cut short to `dump`.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -42,6 +45,7 @@ Examples:
         #[command(flatten)]
         shape: Shape,
     },
+    Tail(tail::Args),
     /// Check every file of a directory; exit code 1 if something is damaged or missing
     #[command(after_help = "\
 Examples:
@@ -60,6 +64,7 @@ Examples:
 pub(crate) fn log(args: Args) -> Outcome {
     match args.command {
         Command::Dump { path, shape } => dump(&path, shape),
+        Command::Tail(args) => tail::tail(&args),
         Command::Verify { dir, json } => verify(&dir, json),
     }
 }
@@ -199,8 +204,8 @@ fn verify(dir: &Path, as_json: bool) -> Outcome {
                 1 => "1 file".to_owned(),
                 count => format!("{count} files"),
             };
-            let is_log = |name: &String| matches!(FileKind::of(name), FileKind::Segment(_));
-            let log = if names.iter().any(is_log) { "" } else { ", no log among them" };
+            let log =
+                if names.iter().any(|name| is_log(name)) { "" } else { ", no log among them" };
             out::line(&format!("{} is whole{mends}: {files} looked at{log}", dir.display()));
             Ok(())
         }
@@ -244,6 +249,11 @@ fn advice(findings: &[Finding]) -> String {
     let identity = needs(Remedy::Identity).then_some(OF_IDENTITY);
     let records = needs(Remedy::Leader).then_some(OF_RECORDS);
     identity.into_iter().chain(records).collect::<Vec<_>>().join("; then, ")
+}
+
+/// Whether a file is a segment of a log.
+fn is_log(name: &str) -> bool {
+    matches!(FileKind::of(name), FileKind::Segment(_))
 }
 
 /// How many of the files are a node's.
