@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
-use support::{Process, Scratch, quorate, run};
+use support::{Process, Scratch, documented_as, quorate, run};
 
 const USAGE: i32 = 2;
 const FAILED: i32 = 1;
@@ -324,6 +324,7 @@ fn status_tells_a_leader_that_answers_from_one_that_is_only_named() {
 
         let (code, stdout, _) = run(&["quorum", "status", "--json", "--http", &urls()]);
         let facts: Value = serde_json::from_str(&stdout).unwrap();
+        documented_as("`quorum`", "quorum status", &facts);
         assert_eq!((code, &facts["leader"]), (0, &3.into()));
         assert_eq!(facts["leader_answers"], Value::from(answers), "{stdout}");
     }

@@ -7,17 +7,10 @@ mod support;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
-use support::{Process, Scratch, http, quorate, run, wait_for};
+use support::{Lone, Process, Scratch, documented, documented_as, quorate, run};
 
 fn formatted(scratch: &Scratch) -> (String, String) {
-    let data = scratch.0.join("data").display().to_string();
-    let text = format!(
-        "node.id=1\nlog.dirs={data}\nlisteners=CONTROLLER://127.0.0.1:0\n\
-         controller.quorum.voters=1@127.0.0.1:9093\n"
-    );
-    let config = scratch.write("node.properties", &text);
-    let (code, _, stderr) = run(&["format", "--config", &config, "--cluster-id", "test"]);
-    assert_eq!(code, 0, "{stderr}");
+    let data = support::formatted(scratch);
     (data.clone(), format!("{data}/__cluster_metadata-0"))
 }
 
@@ -83,6 +76,10 @@ fn verify_fails_where_something_is_damaged_and_only_there() {
     assert_eq!(code, 1);
     let line = "__cluster_metadata-0/quorum-state: at byte 1: expected a string, found the end of the file\n";
     assert_eq!(stdout, line);
+    let finding = run(&["log", "verify", &data, "--json"]).1;
+    let finding = serde_json::from_str(&finding).unwrap();
+    documented_as("log verify", "none", &finding);
+    assert_eq!(finding["remedy"], "replace");
     assert!(stderr.contains("is damaged in 1 place: keep the directory"), "{stderr}");
 
     let strange = scratch.0.join("strange").display().to_string();
@@ -113,6 +110,31 @@ fn used(scratch: &Scratch) -> (String, String, String) {
     }
     std::fs::remove_file(format!("{partition}/quorate-synced")).unwrap();
     (data, partition, scratch.0.join("node.properties").display().to_string())
+}
+
+/// Every form of a dump that there is, ours and Kafka's.
+#[test]
+fn what_dump_and_tail_print_for_programs_is_documented() {
+    let scratch = Scratch::new("log-documented");
+    let (data, partition, _) = used(&scratch);
+    std::fs::write(format!("{partition}/quorate-synced"), "x").unwrap();
+    std::fs::write(format!("{partition}/quorate-must-reach"), "").unwrap();
+    let kafkas = concat!(env!("CARGO_MANIFEST_DIR"), "/../log/tests/fixtures/kafka-4.3.1");
+    let mut kinds = std::collections::BTreeSet::new();
+    for path in [data.as_str(), &format!("{kafkas}/dynamic/c3"), &format!("{kafkas}/static/c1")] {
+        let (_, stdout, _) = run(&["log", "dump", path, "--json"]);
+        let objects = documented("log dump", &stdout);
+        kinds.extend(objects.iter().map(|object| object["type"].as_str().unwrap().to_owned()));
+    }
+    for kind in [
+        "batch", "damage", "election", "epoch", "file", "meta", "offset", "record", "time", "topic",
+    ] {
+        assert!(kinds.contains(kind), "{kind}: {kinds:?}");
+    }
+    let (code, stdout, _) =
+        run(&["log", "tail", &format!("{kafkas}/dynamic/c3"), "--json", "--once", "-n", "200"]);
+    assert_eq!(code, 0);
+    assert!(documented("log tail", &stdout).len() > 100);
 }
 
 #[test]
@@ -199,36 +221,14 @@ fn a_dump_of_what_is_damaged_shows_the_rest_and_fails_with_the_place() {
     assert!(code == 1 && stderr.contains("quorum-state at byte 1: expected a string"), "{stderr}");
 }
 
-/// A node of the binary that runs, and where it is asked.
-fn running(scratch: &Scratch) -> (Process, String, String) {
-    let (data, _) = formatted(scratch);
-    let config = scratch.0.join("node.properties").display().to_string();
-    let run = ["run", &config, "--override", "quorate.http.listen=127.0.0.1:0"];
-    let mut node = Process(quorate(&run).stderr(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(node.0.stderr.take().unwrap()).lines();
-    let url = lines.find_map(|line| {
-        let line = line.unwrap();
-        let at = line
-            .contains("HTTP is served")
-            .then(|| line.rsplit("address=").next().unwrap().trim().to_owned())?;
-        Some(format!("http://{at}"))
-    });
-    std::thread::spawn(move || lines.for_each(drop));
-    (node, data, url.unwrap())
-}
-
 #[test]
 fn tail_prints_each_record_of_a_running_node_as_it_comes() {
     let scratch = Scratch::new("log-tail");
-    let (node, data, url) = running(&scratch);
-    let put = |key: &str| {
-        let put =
-            || http(&url, "PUT", &format!("/v1/kv/{key}"), "value").filter(|(code, _)| *code < 300);
-        wait_for("a write", put);
-    };
+    let node = Lone::start(&scratch);
+    let (data, put) = (&node.data, |key: &str| node.put(key, "value"));
     put("before");
     let mut tail =
-        quorate(&["log", "tail", &data, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+        quorate(&["log", "tail", data, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let stdout = tail.stdout.take().unwrap();
     let mut tail = Process(tail);
     let mut records = BufReader::new(stdout)
@@ -250,19 +250,18 @@ fn tail_prints_each_record_of_a_running_node_as_it_comes() {
     tail.0.kill().unwrap();
 
     // From any offset to the end, as lines or as what `dump` prints of them.
-    let (code, stdout, stderr) =
-        run(&["log", "tail", &data, "--from", &last.to_string(), "--once"]);
+    let (code, stdout, stderr) = run(&["log", "tail", data, "--from", &last.to_string(), "--once"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
-    let (_, dumped, _) = run(&["log", "dump", &data]);
+    let (_, dumped, _) = run(&["log", "dump", data]);
     assert!(stdout.lines().next().unwrap().starts_with(&format!("| offset: {last} ")), "{stdout}");
     assert!(stdout.contains("key: three payload: value"), "{stdout}");
     for line in stdout.lines() {
         assert!(dumped.lines().any(|dumped| dumped == line), "{line}");
     }
-    let count = |n: &str| run(&["log", "tail", &data, "-n", n, "--once"]).1.lines().count();
+    let count = |n: &str| run(&["log", "tail", data, "-n", n, "--once"]).1.lines().count();
     assert_eq!((count("0"), count("1"), count("3")), (0, 1, 3));
-    drop(node);
 
+    drop(node);
     let empty = scratch.0.join("empty").display().to_string();
     std::fs::create_dir(&empty).unwrap();
     let (code, _, stderr) = run(&["log", "tail", &empty]);

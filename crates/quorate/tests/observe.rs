@@ -17,7 +17,9 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::mpsc;
-use support::{Process, Scratch, http, quorate, run, signal, wait_for};
+use support::{
+    Lone, Process, Scratch, documented, documented_as, http, quorate, run, signal, wait_for,
+};
 
 /// Writes each request as the value of a record, as a Kafka controller writes its metadata.
 struct Writer(Mirror);
@@ -96,7 +98,7 @@ fn config(name: &str, value: &str) -> record::Config {
 }
 
 fn objects(lines: &str) -> Vec<Value> {
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    documented("observe", lines)
 }
 
 #[test]
@@ -156,6 +158,7 @@ fn it_follows_each_change_and_says_when_the_cluster_is_gone() {
     });
     let next = |kind: &str| loop {
         let object = told.recv_timeout(std::time::Duration::from_secs(60)).expect(kind);
+        documented_as("observe", object["type"].as_str().unwrap(), &object);
         if object["type"] == kind {
             return object;
         }
@@ -282,4 +285,45 @@ fn metrics_say_what_is_observed() {
     wait_for("that nobody answers", || values().iter().any(|line| line == "up 0").then_some(()));
     signal("TERM", process.0.id().into());
     assert!(process.0.wait().unwrap().success());
+}
+
+#[test]
+fn of_a_key_value_store_the_keys_are_shown_and_each_write() {
+    let scratch = Scratch::new("observe-keys");
+    let node = Lone::start(&scratch);
+    node.put("users/ann", "1");
+    node.put("users/bob", "22");
+    node.put("greeting", "hello");
+    let (code, stdout, stderr) = run(&["observe", "--bootstrap", &node.raft]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(!stdout.contains("x00"), "bookkeeping is not shown: {stdout}");
+    let rows: Vec<Vec<&str>> =
+        stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    for (keys, name) in [("1", "greeting"), ("2", "users/"), ("1", "ann"), ("3", "keys)")] {
+        let row = rows.iter().find(|row| row.first() == Some(&keys) && row.last() == Some(&name));
+        assert!(row.is_some(), "{keys} {name}: {stdout}");
+    }
+    assert!(stdout.contains("\n3 keys of a key-value store, as of offset "), "{stdout}");
+
+    let mut command = quorate(&["observe", "--bootstrap", &node.raft, "--follow"]);
+    let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("3 keys")));
+    let mut changes = Vec::new();
+    for (key, value) in [("greeting", "good morning"), ("users/eve", "x\ny")] {
+        node.put(key, value);
+        let line = lines.next().unwrap();
+        changes.push(line.split_once("  ").unwrap().1.to_owned());
+    }
+    assert_eq!(http(&node.url, "DELETE", "/v1/kv/greeting", "").unwrap().0, 200);
+    changes.push(lines.next().unwrap().split_once("  ").unwrap().1.to_owned());
+    assert_eq!(changes, ["greeting = good morning", "users/eve = (3 bytes)", "greeting deleted"]);
+
+    let (code, stdout, _) = run(&["observe", "--bootstrap", &node.raft, "--json"]);
+    assert_eq!(code, 0);
+    let found = objects(&stdout);
+    let keys: Vec<&Value> = found.iter().filter(|object| object["type"] == "key").collect();
+    let names: Vec<&str> = keys.iter().filter_map(|key| key["key"].as_str()).collect();
+    assert_eq!(names, ["users/ann", "users/bob", "users/eve"]);
+    assert!(keys.iter().all(|key| key["version"].is_u64()), "{keys:?}");
 }

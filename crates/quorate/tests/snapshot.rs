@@ -9,7 +9,7 @@ use quorate_log::{OsDisk, SnapshotRecord, SnapshotWriter};
 use quorate_machine::{Batch, Headers, Kv, Machine, OwnedRecord, Record, Sessioned};
 use serde_json::{Value, json};
 use std::path::Path;
-use support::{Scratch, run};
+use support::{Scratch, documented, run};
 
 const KAFKAS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../log/tests/fixtures/kafka-4.3.1/dynamic/c3");
@@ -106,7 +106,7 @@ fn ours(scratch: &Scratch) -> [String; 3] {
 }
 
 fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    documented("snapshot tree", text)
 }
 
 #[test]

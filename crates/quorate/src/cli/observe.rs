@@ -11,8 +11,10 @@ mod scratch;
 mod show;
 
 use super::controllers::{Quorum, Silence, describe, server};
+use super::snapshot::{Entry, KeyTree};
 use super::{Outcome, block_on, cluster_tree, failed, out};
 use clap::Parser;
+use feed::{Key, Seen};
 use following::Following;
 use quorate::{HostPort, settings};
 use scratch::Scratch;
@@ -29,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Levels that no state has more of.
 const ALL_LEVELS: u8 = 64;
 
-/// Watch a running quorum, Kafka's or Quorate's: who leads, who lags, and its metadata
+/// Watch a running quorum, Kafka's or Quorate's: who leads, who lags, and its metadata or keys
 ///
 /// Reads only. The cluster needs no configuration for it and does not list it: it copies the
 /// metadata log as an observer without an id.
@@ -37,6 +39,7 @@ const ALL_LEVELS: u8 = 64;
 #[command(after_help = "\
 Examples:
   quorate observe --bootstrap controller1:9093
+  quorate observe --bootstrap 127.0.0.1:7201 --follow    a key-value store: its keys, then each write
   quorate observe --bootstrap c1:9093,c2:9093,c3:9093 --depth 2    what there is, counted
   quorate observe --bootstrap c1:9093 --follow                     then every change as it comes
   quorate observe --bootstrap c1:9093 --follow --http 127.0.0.1:9400 > changes.log     and metrics
@@ -58,7 +61,8 @@ pub(crate) struct Args {
     /// Go on: print every change as it is committed, and every change of leader
     #[arg(long)]
     follow: bool,
-    /// With --follow: also print records that change nothing, which Kafka writes twice a second
+    /// With --follow: also print records that change nothing, which Kafka writes twice a second,
+    /// and those that a key-value store keeps for itself
     #[arg(long, requires = "follow")]
     all: bool,
     /// With --follow: serve metrics for Prometheus at http://HOST:PORT/metrics
@@ -112,15 +116,23 @@ async fn watch(args: &Args) -> Outcome {
     let directory = Scratch::new(args.dir.as_deref())?;
     let servers = servers(&args.bootstrap, &quorum);
     let mut node = Following::start(directory.path(), &quorum, &servers)?;
-    let (picture, end) = node.catch_up(quorum.high_watermark).await?;
+    let (Seen { picture, keys }, end) = node.catch_up(quorum.high_watermark).await?;
     printer.quorum(&quorum);
     if !args.json {
         out::line("");
     }
     let depth = args.depth.unwrap_or(ALL_LEVELS);
     let facts = cluster_tree::show(&picture.image, usize::from(depth), args.json);
-    printer.state(&picture, end, facts);
-    drop(picture);
+    let mut tree = KeyTree::default();
+    for Key { key, version, value } in &keys {
+        let entry = Entry { key: Some(key), value, version: *version };
+        tree.add(&entry, usize::from(depth));
+    }
+    if !keys.is_empty() {
+        tree.show(args.json);
+    }
+    printer.state(&picture, end, facts, keys.len());
+    drop((picture, keys));
     if args.follow {
         if let Some(Ok(at)) = metrics.as_ref().map(TcpListener::local_addr) {
             out::note(&format!("metrics at http://{at}/metrics"));

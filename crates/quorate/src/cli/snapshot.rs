@@ -10,6 +10,9 @@ mod contents;
 mod diff;
 mod tree;
 
+pub(super) use contents::{Entry, shown};
+pub(super) use tree::KeyTree;
+
 use super::log::{self, unread};
 use super::metadata::Shape;
 use super::{Failure, Outcome, failed};

@@ -3,8 +3,8 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -91,4 +91,103 @@ pub fn http(url: &str, method: &str, path: &str, body: &str) -> Option<(u16, Str
     stream.read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// Formats the directory of the only voter of a quorum; its settings are in `node.properties`.
+pub fn formatted(scratch: &Scratch) -> String {
+    let data = scratch.0.join("data").display().to_string();
+    let text = format!(
+        "node.id=1\nlog.dirs={data}\nlisteners=CONTROLLER://127.0.0.1:0\n\
+         controller.quorum.voters=1@127.0.0.1:9093\n"
+    );
+    let config = scratch.write("node.properties", &text);
+    let (code, _, stderr) = run(&["format", "--config", &config, "--cluster-id", "test"]);
+    assert_eq!(code, 0, "{stderr}");
+    data
+}
+
+/// The only voter of a quorum, as a process.
+pub struct Lone {
+    pub process: Process,
+    /// Its directory.
+    pub data: String,
+    /// Where its peers would reach it.
+    pub raft: String,
+    /// Where it serves HTTP.
+    pub url: String,
+}
+
+impl Lone {
+    pub fn start(scratch: &Scratch) -> Lone {
+        let data = formatted(scratch);
+        let config = scratch.0.join("node.properties").display().to_string();
+        // Who asks for the leader is told what the voters' list says; free a moment ago.
+        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut run = vec!["run".to_owned(), config];
+        for setting in [
+            format!("listeners=CONTROLLER://{at}"),
+            format!("controller.quorum.voters=1@{at}"),
+            "quorate.http.listen=127.0.0.1:0".to_owned(),
+        ] {
+            run.extend(["--override".to_owned(), setting]);
+        }
+        let run: Vec<&str> = run.iter().map(String::as_str).collect();
+        let mut process = Process(quorate(&run).stderr(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
+        let mut field = |event: &str, name: &str| {
+            let line = lines.find(|line| line.as_ref().unwrap().contains(event)).unwrap().unwrap();
+            line.rsplit_once(name).unwrap().1.trim().to_owned()
+        };
+        let raft = field("the node runs", "controller=");
+        let url = format!("http://{}", field("HTTP is served", "address="));
+        // Nobody may wait for the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Lone { process, data, raft, url }
+    }
+
+    /// Writes a key once it leads.
+    pub fn put(&self, key: &str, value: &str) {
+        wait_for("a write", || {
+            http(&self.url, "PUT", &format!("/v1/kv/{key}"), value).filter(|(code, _)| *code < 300)
+        });
+    }
+}
+
+/// What a command prints for programs, checked against docs/OUTPUT.md: every type and every field
+/// of it is there, under this heading or any other.
+#[track_caller]
+pub fn documented(heading: &str, printed: &str) -> Vec<serde_json::Value> {
+    let objects: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for object in &objects {
+        documented_as(heading, object["type"].as_str().unwrap(), object);
+    }
+    objects
+}
+
+/// [`documented`] for one object, whose type is not in it.
+#[track_caller]
+pub fn documented_as(heading: &str, kind: &str, object: &serde_json::Value) {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OUTPUT.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut sections = page.split("\n## ");
+    let section = sections.find(|section| section.lines().next().unwrap().contains(heading));
+    let section = section.unwrap_or_else(|| panic!("no section {heading}"));
+    let words = |text: &str| -> Vec<String> {
+        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let row = |text: &str| {
+        let rows = text.lines().filter(|line| line.starts_with("| "));
+        let mut cells = rows.filter_map(|row| row[2..].split_once(" | "));
+        let found =
+            cells.find(|(types, _)| *types == kind || words(types).iter().any(|word| word == kind));
+        found.map(|(_, fields)| words(fields))
+    };
+    let fields = row(section).or_else(|| row(&page));
+    let fields = fields.unwrap_or_else(|| panic!("{heading}: no type {kind}"));
+    for name in object.as_object().unwrap().keys() {
+        let name = name.strip_suffix("_base64").unwrap_or(name);
+        let known = name == "type" || fields.iter().any(|field| field == name);
+        assert!(known, "{heading}: {kind} has a field {name}, which is not in OUTPUT.md");
+    }
 }

@@ -78,6 +78,9 @@ pub fn kafkas(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     for words in ["LeaderChange", CLUSTER, "__cluster_metadata-0", "AAAAAAAAAAAAAAAAAAAAAQ"] {
         ensure(all.contains(words), || format!("the dump lacks {words}:\n{all}"))?;
     }
+    let tail = quorate(stage, &["log", "tail", &data, "--once", "--json", "-n", "5"])?;
+    let records = tail.lines().filter(|line| line.contains("\"metadata\":{")).count();
+    ensure(tail.lines().count() >= 5 && records > 0, || format!("log tail says:\n{tail}"))?;
     drop(running);
     let ours = quorate(stage, &["log", "dump", &log])?;
     let arguments = ["--files", &log, "--cluster-metadata-decoder"];

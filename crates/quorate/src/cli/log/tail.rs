@@ -21,8 +21,8 @@ const METADATA: &str = "__cluster_metadata-0";
 
 /// Print the newest records of a log, and each new one as it is written
 ///
-/// Reads the files alone and takes no lock: the directory may be one of a running node, Quorate's or
-/// Kafka's. A record is printed once it is on that disk, committed or not.
+/// Reads the files alone and takes no lock: the directory may be one of a running node, Quorate's
+/// or Kafka's. A record is printed once it is on that disk, committed or not.
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:

@@ -6,10 +6,11 @@
 
 use bytes::Bytes;
 use quorate::{
-    Batch, Corrupt, Image, Machine, Offset, OffsetEpoch, Proposal, Records, Request, Time,
+    Batch, Corrupt, Image, Machine, Offset, OffsetEpoch, OwnedRecord, Proposal, Record, Records,
+    Request, Time,
 };
 use quorate_machine::kafka::{Mirror, Picture};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -107,9 +108,35 @@ impl Reader {
     }
 }
 
-/// A mirror of the metadata that tells a reader of each record.
+/// A key of a key-value store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Key {
+    pub(super) key: Bytes,
+    /// Where it was written last, where that is known.
+    pub(super) version: Option<Offset>,
+    pub(super) value: Bytes,
+}
+
+/// What is asked of it.
+pub(super) enum Look {
+    /// What is cheap to tell: the metadata.
+    State,
+    /// All keys that clients can see, too.
+    Keys,
+}
+
+/// What it holds.
+pub(super) struct Seen {
+    pub(super) picture: Picture,
+    /// Sorted; empty unless asked for.
+    pub(super) keys: Vec<Key>,
+}
+
+/// A mirror of the metadata that tells a reader of each record. What has a key is not metadata: it
+/// is kept beside it, but for what the store keeps for itself.
 pub(super) struct Observed {
     mirror: Mirror,
+    keys: Keys,
     line: Arc<Mutex<Line>>,
     news: watch::Sender<()>,
 }
@@ -120,23 +147,54 @@ impl Observed {
         let (news, heard) = watch::channel(());
         let line = Arc::<Mutex<Line>>::default();
         let reader = Reader { line: Arc::clone(&line), news: heard, at: 0 };
-        (Observed { mirror: Mirror::new(), line, news }, reader)
+        (Observed { mirror: Mirror::new(), keys: BTreeMap::new(), line, news }, reader)
+    }
+}
+
+/// The header in which a snapshot keeps the offset of a record.
+const OFFSET: &[u8] = b"o";
+
+/// That header in the log's encoding: both lengths as zig-zag numbers.
+fn offset_header(offset: Offset) -> Bytes {
+    [&[2, b'o', 16][..], &offset.0.to_be_bytes()].concat().into()
+}
+
+/// Whether a record is one that the store keeps for itself, which no client sees.
+pub(super) fn is_bookkeeping(key: &[u8]) -> bool {
+    key.first() == Some(&0)
+}
+
+/// Keys in order, each with its version, where that is known, and its value.
+type Keys = BTreeMap<Bytes, (Option<Offset>, Bytes)>;
+
+/// Takes in a record with a key; nothing happens with any other.
+fn keep(keys: &mut Keys, version: Option<Offset>, record: &Record<'_>) {
+    let Some(key) = record.key.filter(|key| !is_bookkeeping(key)) else { return };
+    match record.value {
+        Some(value) => {
+            let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            keys.insert(key, (version, value));
+        }
+        None => drop(keys.remove(key)),
     }
 }
 
 impl Machine for Observed {
     const KEEPS_OFFSETS: bool = Mirror::KEEPS_OFFSETS;
     const QUICK_DIGEST: bool = Mirror::QUICK_DIGEST;
-    type Query = ();
-    type Reply = Picture;
+    type Query = Look;
+    type Reply = Seen;
 
     fn fresh(&self) -> Observed {
         let (line, news) = (Arc::clone(&self.line), self.news.clone());
-        Observed { mirror: self.mirror.fresh(), line, news }
+        Observed { mirror: self.mirror.fresh(), keys: BTreeMap::new(), line, news }
     }
 
     fn apply(&mut self, batch: &Batch<'_>) {
         self.mirror.apply(batch);
+        for record in batch.records {
+            keep(&mut self.keys, Some(record.offset), record);
+        }
         let mut line = locked(&self.line);
         for record in batch.records {
             line.push(Change {
@@ -151,20 +209,50 @@ impl Machine for Observed {
         self.news.send_replace(());
     }
 
-    fn query(&self, query: &()) -> Picture {
-        self.mirror.query(query)
+    fn query(&self, look: &Look) -> Seen {
+        let keys = match look {
+            Look::State => Vec::new(),
+            Look::Keys => self
+                .keys
+                .iter()
+                .map(|(key, (version, value))| Key {
+                    key: key.clone(),
+                    version: *version,
+                    value: value.clone(),
+                })
+                .collect(),
+        };
+        Seen { picture: self.mirror.query(&()), keys }
     }
 
     fn digest(&self) -> u64 {
         self.mirror.digest()
     }
 
+    /// Each as it is in a snapshot of its own machine.
     fn snapshot(&self) -> Image {
-        self.mirror.snapshot()
+        let keys = self.keys.clone().into_iter().map(|(key, (version, value))| {
+            let headers = version.map(offset_header);
+            OwnedRecord {
+                header_count: headers.iter().len() as u32,
+                headers: headers.unwrap_or_default(),
+                ..OwnedRecord::new(version.unwrap_or_default(), key, value)
+            }
+        });
+        Image::new(self.mirror.snapshot().chain(keys))
     }
 
     fn restore(&mut self, at: OffsetEpoch, records: &mut Records<'_>) -> Result<(), Corrupt> {
-        self.mirror.restore(at, records)?;
+        let keys = &mut self.keys;
+        keys.clear();
+        let mut keyless = records.filter(|owned| {
+            let record = owned.as_record();
+            let kept = record.headers.get(OFFSET).flatten();
+            let kept = kept.and_then(|bytes| Some(u64::from_be_bytes(*bytes.as_array()?)));
+            keep(keys, kept.map(Offset), &record);
+            record.key.is_none()
+        });
+        self.mirror.restore(at, &mut keyless)?;
         // What it covers is not told record by record any more.
         let mut line = locked(&self.line);
         line.gone = line.gone.max(at.offset.0);
@@ -227,6 +315,36 @@ mod tests {
         assert!((5..9).contains(&end), "{end}");
         assert_eq!(offsets(&mut reader), (end..9).collect::<Vec<_>>());
         assert_eq!(locked(&reader.line).bytes, 0);
+    }
+
+    #[test]
+    fn the_keys_of_a_store_are_kept_through_a_snapshot_and_its_bookkeeping_is_not() {
+        let (mut machine, _reader) = Observed::new();
+        let writes: [(&[u8], Option<&[u8]>); 5] = [
+            (b"b", Some(b"1")),
+            (b"a", Some(b"2")),
+            (b"\0s12345678", Some(b"session")),
+            (b"gone", Some(b"3")),
+            (b"gone", None),
+        ];
+        let record = |(offset, (key, value)): (u64, (&'static [u8], Option<&'static [u8]>))| {
+            Record { offset: Offset(offset), key: Some(key), value, headers: Headers::NONE }
+        };
+        let records: Vec<Record<'_>> = (7..).zip(writes).map(record).collect();
+        let (base, end) = (Offset(7), Offset(12));
+        machine.apply(&Batch { base, end, epoch: Epoch(2), timestamp_ms: 5, records: &records });
+        let key = |key: &'static [u8], version, value: &'static [u8]| Key {
+            key: Bytes::from_static(key),
+            version: Some(Offset(version)),
+            value: Bytes::from_static(value),
+        };
+        let expected = [key(b"a", 8, b"2"), key(b"b", 7, b"1")];
+        assert_eq!(machine.query(&Look::Keys).keys, expected);
+        assert_eq!(machine.query(&Look::State).keys, []);
+        let mut again = machine.fresh();
+        let at = OffsetEpoch::new(end, Epoch(2));
+        again.restore(at, &mut machine.snapshot()).expect("what it wrote");
+        assert_eq!(again.query(&Look::Keys).keys, expected);
     }
 
     #[test]

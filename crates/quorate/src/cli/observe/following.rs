@@ -3,14 +3,13 @@
 //! The node finds leaders and goes on after losses by itself; what is asked here beside it, now and
 //! then, is only shown.
 
-use super::feed::{Next, Observed, Reader};
+use super::feed::{Look, Next, Observed, Reader, Seen};
 use super::metrics::{self, Heard};
 use super::show::Printer;
 use crate::cli::controllers::{Quorum, Silence, describe};
 use crate::cli::{Outcome, failed, out};
 use indicatif::{ProgressBar, ProgressStyle};
 use quorate::{Cleanup, Config, Consistency, Embedded, HostPort, Offset, ReplicaId, Span};
-use quorate_machine::kafka::Picture;
 use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -76,17 +75,18 @@ impl Following {
     }
 
     /// Waits until it holds all below this offset. The state, and where it ends.
-    pub(super) async fn catch_up(&mut self, upto: u64) -> Outcome<(Picture, u64)> {
+    pub(super) async fn catch_up(&mut self, upto: u64) -> Outcome<(Seen, u64)> {
         let Some(handle) = self.node.as_ref().map(Embedded::handle) else {
             return failed("the observer stopped");
         };
         let bar = Bar::new(upto);
         let (mut before, mut downloaded, mut since) = (0, 0, Instant::now());
         loop {
-            let read = handle.read((), Consistency::Local, Span::ms(5_000)).await;
-            let Ok((picture, Offset(end))) = read else { return self.ended() };
+            let look = |look| handle.read(look, Consistency::Local, Span::ms(5_000));
+            let Ok((_, Offset(end))) = look(Look::State).await else { return self.ended() };
             if end >= upto {
-                return Ok((picture, end));
+                let Ok((seen, Offset(end))) = look(Look::Keys).await else { return self.ended() };
+                return Ok((seen, end));
             }
             if end > before {
                 (before, since) = (end, Instant::now());

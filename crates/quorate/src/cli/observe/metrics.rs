@@ -3,7 +3,7 @@
 //! One path, `/metrics`, one request a connection. What is asked for is made from the state at hand
 //! when it is asked for; asking disturbs neither the log that is followed nor the cluster.
 
-use super::feed::Observed;
+use super::feed::{Look, Observed};
 use crate::cli::controllers::{Quorum, replicas, shown};
 use crate::cli::{Outcome, failed};
 use bytes::Bytes;
@@ -89,10 +89,14 @@ async fn answer(
     heard: &watch::Receiver<Heard>,
 ) -> Response<Full<Bytes>> {
     let (code, body) = match (request.method().as_str(), request.uri().path()) {
-        ("GET", "/metrics") => match handle.read((), Consistency::Local, Span::ms(5_000)).await {
-            Ok((picture, end)) => (StatusCode::OK, text(&heard.borrow().clone(), &picture, end.0)),
-            Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
-        },
+        ("GET", "/metrics") => {
+            match handle.read(Look::State, Consistency::Local, Span::ms(5_000)).await {
+                Ok((seen, end)) => {
+                    (StatusCode::OK, text(&heard.borrow().clone(), &seen.picture, end.0))
+                }
+                Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+            }
+        }
         ("GET", _) => (StatusCode::NOT_FOUND, "metrics are at /metrics\n".to_owned()),
         _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET is known here\n".to_owned()),
     };

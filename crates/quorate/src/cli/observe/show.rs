@@ -3,10 +3,11 @@
 //! For people in lines, for programs one JSON object a line, each with its `type`. What is secret
 //! in a record is not shown.
 
-use super::feed::Change;
+use super::feed::{Change, is_bookkeeping};
 use crate::cli::controllers::{Quorum, Replica, replicas};
 use crate::cli::facts::put_bytes;
 use crate::cli::out;
+use crate::cli::snapshot::shown;
 use bytes::Bytes;
 use quorate_machine::kafka::{Picture, is_secret};
 use quorate_wire::record::metadata::MetadataRecord;
@@ -48,7 +49,7 @@ impl Printer {
     }
 
     /// What the state was made of, and what is not in it.
-    pub(super) fn state(self, picture: &Picture, end: u64, facts: u64) {
+    pub(super) fn state(self, picture: &Picture, end: u64, facts: u64, keys: usize) {
         let counts = &picture.counts;
         if let Some((offset, fault)) = &counts.last_left_out {
             out::warning(&format!(
@@ -59,18 +60,16 @@ impl Printer {
         if self.json {
             return out::json(&json!({
                 "type": "metadata", "facts": facts, "endOffset": end, "records": counts.taken,
-                "leftOut": counts.left_out, "keyed": counts.keyed,
-                "inTransaction": picture.in_transaction,
+                "leftOut": counts.left_out, "keys": keys, "inTransaction": picture.in_transaction,
             }));
         }
-        let what = match (facts, counts.keyed) {
-            (0, 0) => "The log holds no metadata records.".to_owned(),
-            (0, keyed) => format!(
-                "The log holds no metadata records, and records with keys ({keyed}): it is a key-value store's. `quorate kv` shows what is in it."
-            ),
-            (_, _) => format!("{facts} facts, as of offset {end}."),
+        let what = match (facts, keys) {
+            (0, 0) => format!("The log holds neither metadata nor keys, up to offset {end}."),
+            (0, keys) => format!("{keys} keys of a key-value store, as of offset {end}."),
+            (_, 0) => format!("{facts} facts, as of offset {end}."),
+            (_, keys) => format!("{facts} facts and {keys} keys, as of offset {end}."),
         };
-        let gap = if facts == 0 { "" } else { "\n" };
+        let gap = if facts == 0 && keys == 0 { "" } else { "\n" };
         out::line(&format!("{gap}{what}"));
         if picture.in_transaction {
             out::line("A metadata transaction is open; what it brings is not in effect yet.");
@@ -87,10 +86,21 @@ impl Printer {
         object.insert("timestamp".into(), (*timestamp_ms).into());
         let text = match (key, value) {
             (Some(key), value) => {
+                let own = bookkeeping(key);
+                if own.is_some() && !self.all {
+                    return;
+                }
                 put_bytes(&mut object, "key", Some(key));
                 put_bytes(&mut object, "value", value.as_deref());
+                object.insert("bookkeeping".into(), own.is_some().into());
                 let bytes = value.as_ref().map(|value| format!("{} bytes", value.len()));
-                format!("{}  {}", key.escape_ascii(), bytes.unwrap_or("deleted".into()))
+                match (own, value) {
+                    (Some(own), _) => {
+                        format!("({own}: {})", bytes.unwrap_or("ended".into()))
+                    }
+                    (None, Some(value)) => format!("{} = {}", shown(key), in_short(value)),
+                    (None, None) => format!("{} deleted", shown(key)),
+                }
             }
             (None, value) => match read(value.clone()) {
                 Ok((MetadataRecord::NoOp(_), ..)) if !self.all => return,
@@ -154,6 +164,32 @@ impl Printer {
     }
 }
 
+/// What a record is about that a store keeps for itself; `None` for one of a client's.
+fn bookkeeping(key: &[u8]) -> Option<String> {
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
+    is_bookkeeping(key).then(|| match key {
+        [0, b's', id @ ..] if id.len() == 8 => format!("session {}", number(id)),
+        [0, b's', id @ .., a, b] if id.len() == 8 => {
+            format!("session {}, slot {}", number(id), number(&[*a, *b]))
+        }
+        _ => format!("the store's own, {}", key.escape_ascii()),
+    })
+}
+
+/// A value on a line: as it is if it is a short text, else its beginning and size.
+fn in_short(value: &[u8]) -> String {
+    const MOST: usize = 60;
+    match std::str::from_utf8(value) {
+        Ok(text) if text.chars().any(char::is_control) => format!("({} bytes)", value.len()),
+        Ok(text) if text.chars().count() <= MOST => text.to_owned(),
+        Ok(text) => {
+            let begins: String = text.chars().take(MOST).collect();
+            format!("{begins}... ({} bytes)", value.len())
+        }
+        Err(_) => format!("({} bytes)", value.len()),
+    }
+}
+
 /// A metadata record without what is secret in it, its version, and whether there was any.
 fn read(value: Option<Bytes>) -> Result<(MetadataRecord, i16, bool), String> {
     let value = value.ok_or("the record has neither key nor value")?;
@@ -193,6 +229,18 @@ mod tests {
     use super::*;
     use quorate_wire::Tags;
     use quorate_wire::record::metadata::{Config, UserScramCredential};
+
+    #[test]
+    fn what_a_store_keeps_for_itself_is_named() {
+        assert_eq!(bookkeeping(b"greeting"), None);
+        assert_eq!(bookkeeping(b"\0s\0\0\0\0\0\0\x01\x02").as_deref(), Some("session 258"));
+        let slot = bookkeeping(b"\0s\0\0\0\0\0\0\x01\x02\0\x07");
+        assert_eq!(slot.as_deref(), Some("session 258, slot 7"));
+        assert_eq!(bookkeeping(b"\0t1").as_deref(), Some("the store's own, \\x00t1"));
+        assert_eq!(in_short(b"hello"), "hello");
+        assert_eq!(in_short(b"a\nb"), "(3 bytes)");
+        assert_eq!(in_short(&[b'x'; 70]), format!("{}... (70 bytes)", "x".repeat(60)));
+    }
 
     #[test]
     fn secrets_are_not_shown() {

@@ -23,17 +23,17 @@ pub(super) struct Facts {
 }
 
 /// A record that is part of the state.
-pub(super) struct Entry<'a> {
+pub(in crate::cli) struct Entry<'a> {
     /// `None` for Kafka's metadata records.
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: &'a [u8],
+    pub(in crate::cli) key: Option<&'a [u8]>,
+    pub(in crate::cli) value: &'a [u8],
     /// The offset it had in the log, where the snapshot keeps it.
-    pub(super) version: Option<Offset>,
+    pub(in crate::cli) version: Option<Offset>,
 }
 
 impl Entry<'_> {
     /// Bytes of key and value.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::cli) fn bytes(&self) -> u64 {
         (self.key.map_or(0, <[u8]>::len) + self.value.len()) as u64
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn is_reserved(key: &[u8]) -> bool {
 }
 
 /// A key for eyes: as it is, or escaped where it is no text.
-pub(super) fn shown(key: &[u8]) -> String {
+pub(in crate::cli) fn shown(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
         Ok(_) | Err(_) => key.escape_ascii().to_string(),

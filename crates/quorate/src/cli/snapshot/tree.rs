@@ -26,8 +26,9 @@ struct Count {
     key: Option<Option<Offset>>,
 }
 
+/// Keys by their levels.
 #[derive(Default)]
-struct Tree {
+pub(in crate::cli) struct KeyTree {
     names: BTreeMap<Vec<u8>, Count>,
     all: Count,
     reserved: Count,
@@ -41,8 +42,9 @@ impl Count {
     }
 }
 
-impl Tree {
-    fn add(&mut self, entry: &Entry<'_>, depth: usize) {
+impl KeyTree {
+    /// Counts a key; levels below `depth` are not told apart.
+    pub(in crate::cli) fn add(&mut self, entry: &Entry<'_>, depth: usize) {
         let bytes = entry.bytes();
         let Some(key) = entry.key else { return self.keyless.add(bytes) };
         if is_reserved(key) {
@@ -73,7 +75,7 @@ impl Tree {
 pub(super) fn tree(place: &Place, depth: Option<u8>, shape: Shape) -> Outcome {
     let Shape { decoder, json: as_json } = shape;
     let depth = depth.map_or(MOST_LEVELS, usize::from);
-    let (mut tree, mut cluster) = (Tree::default(), Cluster::new(decoder));
+    let (mut tree, mut cluster) = (KeyTree::default(), Cluster::new(decoder));
     let facts = contents::read(place, &mut |entry| {
         if !cluster.take(entry) {
             tree.add(entry, depth);
@@ -97,12 +99,13 @@ pub(super) fn tree(place: &Place, depth: Option<u8>, shape: Shape) -> Outcome {
     Ok(())
 }
 
-impl Tree {
+impl KeyTree {
     fn is_empty(&self) -> bool {
         [&self.all, &self.reserved, &self.keyless].iter().all(|count| count.keys == 0)
     }
 
-    fn show(&self, as_json: bool) {
+    /// Prints it.
+    pub(in crate::cli) fn show(&self, as_json: bool) {
         let tree = self;
         if as_json {
             tree.names.iter().for_each(|(name, count)| out::json(&object(name, count)));
