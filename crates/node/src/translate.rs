@@ -77,6 +77,8 @@ fn error_code(kind: ErrorKind) -> ErrorCode {
         ErrorKind::InconsistentClusterId => ErrorCode::InconsistentClusterId,
         ErrorKind::SnapshotNotFound => ErrorCode::SnapshotNotFound,
         ErrorKind::PositionOutOfRange => ErrorCode::PositionOutOfRange,
+        ErrorKind::RequestTimedOut => ErrorCode::RequestTimedOut,
+        ErrorKind::VoterNotFound => ErrorCode::VoterNotFound,
         ErrorKind::Other(code) => ErrorCode::from_code(code),
     }
 }
@@ -94,6 +96,8 @@ fn error_kind(code: ErrorCode) -> ErrorKind {
         ErrorKind::InconsistentClusterId,
         ErrorKind::SnapshotNotFound,
         ErrorKind::PositionOutOfRange,
+        ErrorKind::RequestTimedOut,
+        ErrorKind::VoterNotFound,
     ];
     known
         .into_iter()
@@ -144,5 +148,6 @@ pub(crate) fn control(
             records.extend(decree.iter().flat_map(head));
             control_batch(base, epoch, timestamp_ms, &records)
         }
+        ControlRecord::Voters { decree } => control_batch(base, epoch, timestamp_ms, &head(decree)),
     }
 }

@@ -75,6 +75,11 @@ impl Decrees {
         self.founding && self.later.is_empty()
     }
 
+    /// Where the latest batch lies that says something of it and is not below a snapshot.
+    pub(crate) fn newest(&self) -> Option<Offset> {
+        self.later.last().map(|(base, _)| *base)
+    }
+
     /// What a snapshot that ends at `end` has to hold; nothing while the voters are static.
     pub(crate) fn at(&self, end: Offset) -> Decree {
         let behind = self.later.partition_point(|(base, _)| *base < end);

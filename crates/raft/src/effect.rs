@@ -44,6 +44,8 @@ pub struct Features {
     pub pre_vote: bool,
     /// The peer knows our tagged field on Fetch, so read rounds travel both ways.
     pub rounds: bool,
+    /// UpdateRaftVoter: as a leader the peer takes what voters say of themselves.
+    pub updates: bool,
 }
 
 /// Something happened.
@@ -403,6 +405,11 @@ pub enum ControlRecord {
         /// Version and voters, where the log does not hold them yet, or not as they are now: in the
         /// same batch, behind the first record, a record each. `None` takes no record.
         decree: Option<Decree>,
+    },
+    /// The voters, with something else said of one of them. One record.
+    Voters {
+        /// Has voters, and no version.
+        decree: Decree,
     },
 }
 

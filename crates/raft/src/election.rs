@@ -233,6 +233,8 @@ impl Quorum {
             | ErrorKind::InconsistentClusterId
             | ErrorKind::SnapshotNotFound
             | ErrorKind::PositionOutOfRange
+            | ErrorKind::RequestTimedOut
+            | ErrorKind::VoterNotFound
             | ErrorKind::Other(_) => match answer.granted {
                 true => Ballot::Granted,
                 false => Ballot::Refused,

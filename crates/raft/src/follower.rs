@@ -16,13 +16,7 @@ impl Quorum {
     pub(crate) fn become_follower(&mut self, standing: Standing, out: &mut Vec<Effect>) {
         assert!(standing.leader.is_some(), "a follower knows its leader");
         assert!(standing.leader != self.id(), "nobody follows itself");
-        let role = Follower {
-            fetch_at: self.now + self.config.fetch_timeout,
-            fetched: false,
-            round: 0,
-            stand_at: None,
-            download: None,
-        };
+        let role = Follower::new(self.now + self.config.fetch_timeout);
         self.enter(standing, Role::Follower(role), out);
     }
 
@@ -39,7 +33,9 @@ impl Quorum {
             self.become_prospective(gone, out);
             return true;
         }
-        self.fetch_from_leader(leader, out);
+        if !self.update_leader(leader, out) {
+            self.fetch_from_leader(leader, out);
+        }
         false
     }
 

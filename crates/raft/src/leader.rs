@@ -15,7 +15,7 @@ use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
 use crate::reads::Reads;
 use crate::role::{Role, Standing};
-use crate::voters::{KRAFT_VERSIONS, Voter};
+use crate::voters::Voter;
 use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
 
 /// What a leader knows of another replica.
@@ -36,6 +36,9 @@ pub struct Progress {
     pub caught_up_at: Option<Time>,
     /// Whether its disk was full at its last fetch; `None` from a peer that does not tell.
     pub no_room: Option<bool>,
+    /// What it said of itself in this epoch, where the voters are static: the voter set has no
+    /// place for it (rule P70).
+    pub said: Option<Voter>,
     /// Whether it said that it is not to lead [P66].
     pub(crate) never_leads: bool,
     /// The leader's end at its last fetch.
@@ -61,6 +64,7 @@ impl Progress {
             caught_up_at: None,
             leader_end: Offset::ZERO,
             no_room: None,
+            said: None,
             never_leads: false,
             echo: 0,
             tagged: false,
@@ -145,10 +149,8 @@ impl Quorum {
     /// The version and the voters in force, if no log holds them yet or this replica listens
     /// elsewhere than they say [P65].
     fn decree_to_write(&self) -> Option<Decree> {
-        let (seats, key) = (self.decrees.in_force(), self.key?);
-        let endpoints = self.config.endpoints.clone();
-        let own = Voter { key, endpoints, versions: KRAFT_VERSIONS };
-        let stale = seats.voters.by_id(key.id) != Some(&own);
+        let (seats, own) = (self.decrees.in_force(), self.own_entry()?);
+        let stale = seats.voters.by_id(own.key.id) != Some(&own);
         (seats.version > 0 && (stale || self.decrees.unwritten())).then(|| Decree {
             version: Some(seats.version),
             voters: Some(seats.voters.with(&own).entries().clone()),
@@ -164,7 +166,7 @@ impl Quorum {
         if alone { Time::NEVER } else { self.now + self.config.fetch_timeout + self.begin_period() }
     }
 
-    fn append(&mut self, records: u32, source: Source, out: &mut Vec<Effect>) {
+    pub(crate) fn append(&mut self, records: u32, source: Source, out: &mut Vec<Effect>) {
         let (base, epoch) = (self.end, self.standing.epoch);
         let end = base + u64::from(records);
         self.epochs.append(epoch, base);

@@ -124,6 +124,8 @@ impl Quorum {
             | ErrorKind::InconsistentClusterId
             | ErrorKind::SnapshotNotFound
             | ErrorKind::PositionOutOfRange
+            | ErrorKind::RequestTimedOut
+            | ErrorKind::VoterNotFound
             | ErrorKind::Other(_) => self.back_off(node),
         }
         false

@@ -41,6 +41,7 @@ mod role;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod update;
 mod view;
 mod voters;
 mod writes;
@@ -56,7 +57,8 @@ pub use leader::Progress;
 pub use majority::majority;
 pub use message::{
     BeginQuorumEpoch, EndQuorumEpoch, Endpoint, ErrorKind, Fetch, FetchAnswer, FetchHighWatermark,
-    FetchSnapshot, Fetched, LeaderView, Piece, Request, Response, SnapshotAnswer, Vote, VoteAnswer,
+    FetchSnapshot, Fetched, LeaderView, Piece, Request, Response, SnapshotAnswer, UpdateVoter,
+    Vote, VoteAnswer,
 };
 #[cfg(mutants)]
 pub use mutants::Mutant;

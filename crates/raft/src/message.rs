@@ -5,6 +5,7 @@
 //! marks here, never bytes.
 
 use crate::effect::BatchMark;
+use crate::voters::Voter;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub enum Request {
     Fetch(Fetch),
     /// A piece of a snapshot (KIP-630).
     FetchSnapshot(FetchSnapshot),
+    /// A voter tells the leader of itself (KIP-853).
+    UpdateVoter(UpdateVoter),
 }
 
 /// One peer answers.
@@ -47,6 +50,8 @@ pub enum Response {
     Fetch(FetchAnswer),
     /// To [`Request::FetchSnapshot`].
     FetchSnapshot(SnapshotAnswer),
+    /// To [`Request::UpdateVoter`].
+    UpdateVoter(LeaderView),
 }
 
 /// A candidate's question, or a prospective's.
@@ -213,6 +218,15 @@ pub struct SnapshotAnswer {
     pub piece: Piece,
 }
 
+/// A voter says where it listens and what it speaks (rule P70).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpdateVoter {
+    /// The voter's epoch (`CurrentLeaderEpoch`).
+    pub epoch: Epoch,
+    /// What the voter set should say of it.
+    pub voter: Voter,
+}
+
 /// Bytes of a snapshot, as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
@@ -258,6 +272,10 @@ pub enum ErrorKind {
     SnapshotNotFound,
     /// The snapshot ends at or before this position.
     PositionOutOfRange,
+    /// The leader cannot do it now; asked again, it may.
+    RequestTimedOut,
+    /// The voter set does not name this replica.
+    VoterNotFound,
     /// Another code that the core only backs off from.
     Other(i16),
 }

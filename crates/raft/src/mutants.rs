@@ -53,12 +53,14 @@ pub enum Mutant {
     ServeAsCaretaker,
     /// One that is not to lead never stands, whoever needs it [P66].
     StandAsideForever,
+    /// What a voter says of itself is written while the latest voters are not committed [P70].
+    UpdateWhileChanging,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 23] = [
+    pub const ALL: [Mutant; 24] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -82,6 +84,7 @@ impl Mutant {
         Mutant::ServeAsCaretaker,
         Mutant::StandAsideForever,
         Mutant::CountAnyRound,
+        Mutant::UpdateWhileChanging,
     ];
 }
 

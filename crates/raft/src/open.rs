@@ -216,13 +216,7 @@ impl Quorum {
             (Some(leader), _) if !led => match self.decrees.voters().by_id(leader) {
                 Some(voter) => {
                     self.standing.endpoints = voter.endpoints.clone();
-                    Role::Follower(Follower {
-                        fetch_at: self.now + self.config.fetch_timeout,
-                        fetched: false,
-                        round: 0,
-                        stand_at: None,
-                        download: None,
-                    })
+                    Role::Follower(Follower::new(self.now + self.config.fetch_timeout))
                 }
                 None => self.waiting(),
             },

@@ -25,6 +25,8 @@ pub(crate) enum Question {
     },
     End,
     Fetch,
+    /// What the voter set should say of this node.
+    Update,
     /// Bytes of a snapshot from this position on.
     Snapshot {
         position: u64,

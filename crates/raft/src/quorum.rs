@@ -101,6 +101,7 @@ impl Quorum {
                 Request::EndQuorumEpoch(end) => self.on_end(ticket, &end, effects),
                 Request::Fetch(fetch) => self.on_fetch(ticket, fetch, effects),
                 Request::FetchSnapshot(ask) => self.on_fetch_snapshot(ticket, &ask, effects),
+                Request::UpdateVoter(update) => self.on_update(ticket, &update, effects),
             },
             Input::Response { call, body } => self.on_response(call, body, effects),
             Input::Lost { call, how } => self.on_lost(call, how),
@@ -182,7 +183,8 @@ impl Quorum {
                     (Some(load), Some(leader)) if self.may_fetch_from(leader) => load.idle_until(),
                     (Some(_) | None, Some(_) | None) => Time::NEVER,
                 };
-                standing(role.fetch_at.min(role.stand_at.unwrap_or(Time::NEVER))).min(idle)
+                let stand = standing(role.fetch_at.min(role.stand_at.unwrap_or(Time::NEVER)));
+                stand.min(idle).min(self.update_at(role))
             }
             Role::Leader(role) => role.deadline(),
             Role::Resigned(role) => match self.may_leave_epoch() {
@@ -347,6 +349,9 @@ impl Quorum {
             (Question::Fetch, Response::Fetch(answer)) => {
                 self.on_fetch_answer(call, node, answer, out);
             }
+            (Question::Update, Response::UpdateVoter(view)) => {
+                self.on_update_answer(node, &view, out);
+            }
             (Question::Snapshot { position, idle }, Response::FetchSnapshot(answer)) => {
                 self.on_snapshot_answer(call, node, (position, idle), &answer, out);
             }
@@ -355,12 +360,14 @@ impl Quorum {
                 | Question::Begin { .. }
                 | Question::End
                 | Question::Fetch
+                | Question::Update
                 | Question::Snapshot { .. },
                 Response::Vote(_)
                 | Response::BeginQuorumEpoch(_)
                 | Response::EndQuorumEpoch(_)
                 | Response::Fetch(_)
-                | Response::FetchSnapshot(_),
+                | Response::FetchSnapshot(_)
+                | Response::UpdateVoter(_),
             ) => self.refuse(node, Complaint::Malformed, out),
         }
     }
@@ -380,7 +387,8 @@ impl Quorum {
             Loss::Closed | Loss::Dropped => self.back_off(node),
             Loss::Refused => {
                 self.back_off(node);
-                if matches!(question, Question::Fetch | Question::Snapshot { .. }) {
+                let fetches = matches!(question, Question::Fetch | Question::Snapshot { .. });
+                if fetches || question == Question::Update {
                     self.on_process_gone(node);
                 }
             }

@@ -83,6 +83,25 @@ pub(crate) struct Follower {
     pub(crate) stand_at: Option<Time>,
     /// The snapshot that is being fetched from this leader [P59].
     pub(crate) download: Option<Download>,
+    /// When this leader may be told of this voter at the earliest [P68].
+    pub(crate) update_at: Time,
+    /// Whether it was, as far as static voters tell it.
+    pub(crate) told: bool,
+}
+
+impl Follower {
+    /// One that has just found its leader; the time is one fetch timeout away.
+    pub(crate) fn new(later: Time) -> Follower {
+        Follower {
+            fetch_at: later,
+            fetched: false,
+            round: 0,
+            stand_at: None,
+            download: None,
+            update_at: later,
+            told: false,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

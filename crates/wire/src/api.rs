@@ -83,7 +83,7 @@ apis! {
     /// Takes its vote from a voter (KIP-853).
     RemoveRaftVoter   =    81, 0,  0,  0, 64 * 1024, false;
     /// A voter tells the leader of itself (KIP-853).
-    UpdateRaftVoter   =    82, 0,  0,  0, 64 * 1024, false;
+    UpdateRaftVoter   =    82, 0,  0,  0, 64 * 1024, true;
     /// Ours, between Quorate nodes only: operations that reached a node which does not lead.
     Forward           = 10595, 0,  0,  0, 8 * 1024 * 1024, true;
 }

@@ -86,8 +86,8 @@ mod tests {
         check(&[0, 0x10, 0, 0, 0, 52], Err(too_long));
         check(&[0, 0x10, 0, 0, 0, 1], Ok(None));
         check(&[0, 0x10, 0, 0, 0, 2], Err(Error::UnknownApi { key: 2 }));
-        // We can read UpdateRaftVoter; nobody here answers it.
-        check(&[0, 0, 0, 9, 0, 82], Err(Error::UnknownApi { key: 82 }));
+        // We can read AddRaftVoter; nobody here answers it.
+        check(&[0, 0, 0, 9, 0, 80], Err(Error::UnknownApi { key: 80 }));
         check(&[0, 0, 0, 2, 0, 1], Ok(Some(Bytes::from_static(&[0, 1]))));
         let follows = [0, 0, 0, 0, 0, 2];
         check(&follows[..5], Ok(Some(Bytes::new())));

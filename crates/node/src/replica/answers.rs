@@ -191,7 +191,8 @@ fn is_piece(body: &Response) -> bool {
         Response::Fetch(_)
         | Response::Vote(_)
         | Response::BeginQuorumEpoch(_)
-        | Response::EndQuorumEpoch(_) => false,
+        | Response::EndQuorumEpoch(_)
+        | Response::UpdateVoter(_) => false,
     }
 }
 
@@ -203,6 +204,7 @@ fn committed(body: &Response) -> Option<Offset> {
         | Response::FetchSnapshot(_)
         | Response::Vote(_)
         | Response::BeginQuorumEpoch(_)
-        | Response::EndQuorumEpoch(_) => None,
+        | Response::EndQuorumEpoch(_)
+        | Response::UpdateVoter(_) => None,
     }
 }

@@ -139,9 +139,10 @@ impl<M: Machine> Replica<M> {
             fetch.no_room = self.room.is_full();
         }
         let class = match body {
-            quorate_raft::Request::Fetch(_) | quorate_raft::Request::FetchSnapshot(_) => {
-                Class::Fetch
-            }
+            // Asked in the place of a fetch.
+            quorate_raft::Request::Fetch(_)
+            | quorate_raft::Request::FetchSnapshot(_)
+            | quorate_raft::Request::UpdateVoter(_) => Class::Fetch,
             quorate_raft::Request::Vote(_)
             | quorate_raft::Request::BeginQuorumEpoch(_)
             | quorate_raft::Request::EndQuorumEpoch(_) => Class::Control,

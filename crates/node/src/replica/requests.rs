@@ -43,15 +43,15 @@ impl<M: Machine> Replica<M> {
                 translate::describe_cluster(request, asked, &view, names)
                     .map(|frame| self.inbound.answer(place, frame, &mut self.out))
             }
-            ApiKey::ControllerRegistration
-            | ApiKey::AddRaftVoter
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter => Err(Refused::Close(format!("{api} is not served here"))),
+            ApiKey::ControllerRegistration | ApiKey::AddRaftVoter | ApiKey::RemoveRaftVoter => {
+                Err(Refused::Close(format!("{api} is not served here")))
+            }
             ApiKey::Vote
             | ApiKey::BeginQuorumEpoch
             | ApiKey::EndQuorumEpoch
             | ApiKey::Fetch
-            | ApiKey::FetchSnapshot => {
+            | ApiKey::FetchSnapshot
+            | ApiKey::UpdateRaftVoter => {
                 translate::request(request, &self.settings.names).map(|body| {
                     self.note_directory(&body);
                     let ticket = Ticket(self.number());

@@ -3,13 +3,19 @@
 //!
 //! The order of the voters in a record is anyone's; the core has them by id. A record that cannot
 //! be read is an error and never passed over, since it might say who counts. Records of other kinds
-//! say nothing of it.
+//! say nothing of it. UpdateRaftVoter, which speaks of the same, is here too.
 
-use super::{key, wire_directory};
+use super::inbound::{self, Refused, check_cluster};
+use super::outbound::{leader_view, top_level};
+use super::{Names, key, wire_directory, wire_id};
 use bytes::Bytes;
 use quorate_log::{Batch, ControlType};
-use quorate_raft::{Decree, Endpoint, Voter};
-use quorate_wire::message::{KRaftVersionFeature, Listener};
+use quorate_raft::{Decree, Endpoint, LeaderView, UpdateVoter, Voter};
+use quorate_wire::ErrorCode;
+use quorate_wire::message::{
+    KRaftVersionFeature, Listener, UpdateRaftVoterCurrentLeader, UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+};
 use quorate_wire::record::control::{ControlRecord, KRaftVersion, KRaftVoter, KRaftVoters};
 
 /// What a control batch says; `None` if nothing.
@@ -65,11 +71,6 @@ fn voters(record: &KRaftVoters) -> Result<std::sync::Arc<[Voter]>, String> {
     for entry in &record.voters {
         let key = key(entry.voter_id, entry.voter_directory_id);
         let key = key.ok_or_else(|| format!("a voter with the id {}", entry.voter_id))?;
-        let endpoint = |at: &Listener| Endpoint {
-            listener: at.name.clone(),
-            host: at.host.clone(),
-            port: at.port,
-        };
         let level = |level: i16| {
             u16::try_from(level).map_err(|_| format!("voter {key} with the version {level}"))
         };
@@ -85,6 +86,10 @@ fn voters(record: &KRaftVoters) -> Result<std::sync::Arc<[Voter]>, String> {
     }
     voters.sort_by_key(|voter| voter.key.id);
     Ok(voters.into())
+}
+
+fn endpoint(at: &Listener) -> Endpoint {
+    Endpoint { listener: at.name.clone(), host: at.host.clone(), port: at.port }
 }
 
 /// The records of a decree, in Kafka's order.
@@ -123,6 +128,68 @@ fn entry(voter: &Voter) -> KRaftVoter {
         },
         ..KRaftVoter::default()
     }
+}
+
+/// A voter's request to the leader, in the protocol's words.
+pub(super) fn update(
+    request: UpdateRaftVoterRequest,
+    names: &Names,
+) -> Result<UpdateVoter, Refused> {
+    check_cluster(request.cluster_id, names)?;
+    let epoch = inbound::epoch(request.current_leader_epoch)?;
+    let invalid = || inbound::partition_error(ErrorCode::InvalidRequest);
+    let level = |level: i16| u16::try_from(level).map_err(|_| invalid());
+    let feature = &request.kraft_version_feature;
+    let voter = Voter {
+        key: key(request.voter_id, request.voter_directory_id).ok_or_else(invalid)?,
+        endpoints: request.listeners.iter().map(endpoint).collect(),
+        versions: (level(feature.min_supported_version)?, level(feature.max_supported_version)?),
+    };
+    Ok(UpdateVoter { epoch, voter })
+}
+
+/// What the leader answers, with who leads.
+pub(super) fn updated(error_code: ErrorCode, view: &LeaderView) -> UpdateRaftVoterResponse {
+    let at = view.endpoints.first().filter(|_| view.leader.is_some());
+    let leader = UpdateRaftVoterCurrentLeader {
+        leader_id: wire_id(view.leader),
+        leader_epoch: view.epoch.0 as i32,
+        host: at.map_or_else(String::new, |at| at.host.clone()),
+        port: at.map_or(0, |at| at.port.into()),
+        ..UpdateRaftVoterCurrentLeader::default()
+    };
+    let current_leader = Some(leader);
+    UpdateRaftVoterResponse { error_code, current_leader, ..UpdateRaftVoterResponse::default() }
+}
+
+/// Our own request.
+pub(super) fn question(update: &UpdateVoter, names: &Names) -> UpdateRaftVoterRequest {
+    let KRaftVoter { voter_id, voter_directory_id, endpoints, kraft_version_feature, .. } =
+        entry(&update.voter);
+    UpdateRaftVoterRequest {
+        cluster_id: Some(names.cluster.clone()),
+        current_leader_epoch: update.epoch.0 as i32,
+        voter_id,
+        voter_directory_id,
+        listeners: endpoints,
+        kraft_version_feature,
+        ..UpdateRaftVoterRequest::default()
+    }
+}
+
+/// The answer to it.
+pub(super) fn heard(
+    response: UpdateRaftVoterResponse,
+    names: &Names,
+) -> Result<LeaderView, String> {
+    let code = response.error_code;
+    let Some(leader) = response.current_leader else {
+        top_level(code)?;
+        return Err("the answer does not say who leads".into());
+    };
+    let port = u16::try_from(leader.port).ok().filter(|port| *port > 0);
+    let at = port.map(|port| (leader.host.as_str(), port));
+    leader_view(code, leader.leader_id, leader.leader_epoch, at, names)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Requests of peers into the protocol's words, and its answers into the version that was asked
 //! for.
 
-use super::{Names, PARTITION, error_code, key, replica, snapshot, wire_id};
+use super::{Names, PARTITION, decrees, error_code, key, replica, snapshot, wire_id};
 use crate::replica::Asked;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
@@ -82,14 +82,16 @@ pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Requ
         ApiKey::FetchSnapshot => {
             snapshot::request(request, names).map(raft::Request::FetchSnapshot)
         }
+        ApiKey::UpdateRaftVoter => {
+            decrees::update(request.decode().map_err(close)?, names).map(raft::Request::UpdateVoter)
+        }
         ApiKey::ApiVersions
         | ApiKey::Forward
         | ApiKey::DescribeQuorum
         | ApiKey::DescribeCluster
         | ApiKey::ControllerRegistration
         | ApiKey::AddRaftVoter
-        | ApiKey::RemoveRaftVoter
-        | ApiKey::UpdateRaftVoter => Err(Refused::Close("not a request of the protocol".into())),
+        | ApiKey::RemoveRaftVoter => Err(Refused::Close("not a request of the protocol".into())),
     }
 }
 
@@ -262,6 +264,10 @@ pub(crate) fn response(
         raft::Response::FetchSnapshot(answer) => {
             snapshot::piece_response(asked, answer, join(records), names)
         }
+        raft::Response::UpdateVoter(view) => {
+            let response = decrees::updated(error_code(view.error), &view);
+            encode_response(response, asked.version, asked.correlation)
+        }
     }
 }
 
@@ -394,6 +400,7 @@ pub(crate) fn refusal(
                 ApiKey::Vote => raft::Response::Vote(raft::VoteAnswer { view, granted: false }),
                 ApiKey::BeginQuorumEpoch => raft::Response::BeginQuorumEpoch(view),
                 ApiKey::EndQuorumEpoch => raft::Response::EndQuorumEpoch(view),
+                ApiKey::UpdateRaftVoter => raft::Response::UpdateVoter(view),
                 ApiKey::Fetch
                 | ApiKey::ApiVersions
                 | ApiKey::Forward
@@ -402,8 +409,7 @@ pub(crate) fn refusal(
                 | ApiKey::DescribeCluster
                 | ApiKey::ControllerRegistration
                 | ApiKey::AddRaftVoter
-                | ApiKey::RemoveRaftVoter
-                | ApiKey::UpdateRaftVoter => raft::Response::Fetch(raft::FetchAnswer {
+                | ApiKey::RemoveRaftVoter => raft::Response::Fetch(raft::FetchAnswer {
                     view,
                     high_watermark: None,
                     start: Offset::ZERO,
@@ -430,6 +436,9 @@ pub(crate) fn refusal(
             encode_response(response, version, correlation)
         }
         ApiKey::FetchSnapshot => snapshot::refuse_whole(asked, code),
+        ApiKey::UpdateRaftVoter => {
+            encode_response(decrees::updated(code, view), version, correlation)
+        }
         ApiKey::Fetch
         | ApiKey::ApiVersions
         | ApiKey::Forward
@@ -437,8 +446,7 @@ pub(crate) fn refusal(
         | ApiKey::DescribeCluster
         | ApiKey::ControllerRegistration
         | ApiKey::AddRaftVoter
-        | ApiKey::RemoveRaftVoter
-        | ApiKey::UpdateRaftVoter => {
+        | ApiKey::RemoveRaftVoter => {
             let response =
                 wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };
             encode_response(response, version, correlation)

@@ -1,7 +1,9 @@
 //! Our questions in the newest version that the peer speaks, and its answers in the protocol's
 //! words.
 
-use super::{Names, PARTITION, endpoints, error_kind, replica, snapshot, wire_directory, wire_id};
+use super::{
+    Names, PARTITION, decrees, endpoints, error_kind, replica, snapshot, wire_directory, wire_id,
+};
 use crate::fetched::FetchedRecords;
 use crate::links::{Encode, Encoded, Question, Speaks};
 use bytes::Bytes;
@@ -45,6 +47,9 @@ impl Encode for Names {
             Question::Raft(_, raft::Request::FetchSnapshot(fetch)) => {
                 send(snapshot::question(fetch, self), newest(ApiKey::FetchSnapshot)?, correlation)
             }
+            Question::Raft(_, raft::Request::UpdateVoter(update)) => {
+                send(decrees::question(update, self), newest(ApiKey::UpdateRaftVoter)?, correlation)
+            }
             Question::Forward(_, request) => {
                 send(request.clone(), newest(ApiKey::Forward)?, correlation)
             }
@@ -74,6 +79,7 @@ impl Names {
         Features {
             pre_vote: common(ApiKey::Vote).is_some_and(|newest| newest >= 2),
             rounds: common(ApiKey::Forward).is_some(),
+            updates: common(ApiKey::UpdateRaftVoter).is_some(),
         }
     }
 
@@ -272,6 +278,10 @@ pub(crate) fn answer(
         raft::Request::FetchSnapshot(_) => {
             let (answer, piece) = snapshot::answer(decode(response, version)?, names)?;
             Ok((raft::Response::FetchSnapshot(answer), Payload::Piece(piece)))
+        }
+        raft::Request::UpdateVoter(_) => {
+            let view = decrees::heard(decode(response, version)?, names)?;
+            Ok((raft::Response::UpdateVoter(view), Payload::Nothing))
         }
     }
 }

@@ -126,6 +126,7 @@ impl Nonsense {
             }
             Request::BeginQuorumEpoch(_) => Response::BeginQuorumEpoch(told),
             Request::EndQuorumEpoch(_) => Response::EndQuorumEpoch(told),
+            Request::UpdateVoter(_) => Response::UpdateVoter(told),
             Request::Fetch(_) => {
                 let known = self.offset(view.end);
                 let round = self.number(2, u64::MAX);
@@ -221,7 +222,11 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
             10 if draw.0.one_in(10) => Input::Resign { epoch: view.epoch },
             10 => Input::Peer {
                 id: draw.id(),
-                speaks: Features { pre_vote: !draw.0.one_in(5), rounds: draw.0.one_in(2) },
+                speaks: Features {
+                    pre_vote: !draw.0.one_in(5),
+                    rounds: draw.0.one_in(2),
+                    updates: draw.0.one_in(2),
+                },
             },
             _ => {
                 now = quorum.deadline().min(now + Span::ms(700));

@@ -126,6 +126,7 @@ impl Laws {
                 fetch.epoch
             }
             Request::FetchSnapshot(ask) => ask.epoch,
+            Request::UpdateVoter(update) => update.epoch,
         };
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
     }
@@ -138,6 +139,7 @@ impl Laws {
             Response::BeginQuorumEpoch(view) | Response::EndQuorumEpoch(view) => view,
             Response::Fetch(answer) => &answer.view,
             Response::FetchSnapshot(answer) => &answer.view,
+            Response::UpdateVoter(view) => view,
         };
         let epoch = view.epoch;
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);

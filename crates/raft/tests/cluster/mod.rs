@@ -107,6 +107,8 @@ pub struct Shape {
     pub compact: bool,
     /// How many endpoints the voter set knows of each voter.
     pub endpoints: usize,
+    /// What the bootstrap snapshot says where [`Cluster::start`] makes a cluster.
+    pub founding: Option<Decree>,
     #[cfg(mutants)]
     pub mutant: Option<Mutant>,
 }
@@ -518,7 +520,7 @@ impl Cluster {
     /// A voter stands at once and without asking first, as beside a voter that does not know
     /// pre-votes; votes are delivered, nothing else. Only its own clock moves.
     pub fn elect(&mut self, id: ReplicaId) {
-        let speaks = |pre_vote| Features { pre_vote, rounds: true };
+        let speaks = |pre_vote| Features { pre_vote, rounds: true, updates: false };
         let others = self.shape.voters.iter().map(|id| ReplicaId(*id));
         let other = others.filter(|other| *other != id).max();
         if let Some(id_of_old) = other {
@@ -557,13 +559,16 @@ impl Cluster {
     /// all of it is committed, and followers wait for news. Below the last record, all is of the
     /// epoch before.
     pub fn start(&mut self, leader: ReplicaId, last: OffsetEpoch) {
+        // The first leader of a founded quorum writes version and voters too.
+        let first = if self.shape.founding.is_some() { 3 } else { 1 };
         let before = OffsetEpoch::new(
-            Offset(last.offset.0 - 1),
+            Offset(last.offset.0 - first),
             quorate_base::Epoch(last.epoch.0.saturating_sub(1)),
         );
         for id in self.nodes.keys().copied().collect::<Vec<_>>() {
             self.node(id)
                 .format(&[before], ElectionState { epoch: before.epoch, ..Default::default() });
+            self.node(id).founding = self.shape.founding.clone();
             self.open(id).expect("sound files");
         }
         if self.picture(leader).role != RoleName::Leader {
@@ -581,7 +586,8 @@ fn vote(body: &Request) -> Option<Vote> {
         Request::BeginQuorumEpoch(_)
         | Request::EndQuorumEpoch(_)
         | Request::Fetch(_)
-        | Request::FetchSnapshot(_) => None,
+        | Request::FetchSnapshot(_)
+        | Request::UpdateVoter(_) => None,
     }
 }
 

@@ -252,6 +252,10 @@ impl Node {
                         let record = Record { epoch: *epoch, nonce, decree };
                         (base.0..upto.0).map(|_| record).collect()
                     }
+                    Source::Control(ControlRecord::Voters { decree }) => {
+                        let decree = Some(&*Box::leak(Box::new(decree.clone())));
+                        vec![Record { epoch: *epoch, nonce, decree }]
+                    }
                     Source::Fetched(call) => {
                         let fetched = self.answers.get(call).expect("the answer being delivered");
                         fetched[..(upto.0 - base.0) as usize].to_vec()

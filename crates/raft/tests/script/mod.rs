@@ -166,10 +166,12 @@ impl Script {
                 let (at, id) = words.arrow();
                 let no = |word: Option<&str>| word == Some("no");
                 let pre_vote = !no(words.option("prevote"));
-                let speaks = Features { pre_vote, rounds: !no(words.option("rounds")) };
+                let rounds = !no(words.option("rounds"));
+                let updates = words.option("updates") == Some("yes");
+                let speaks = Features { pre_vote, rounds, updates };
                 cluster.step(at, Input::Peer { id, speaks });
             }
-            "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" => {
+            "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" | "update" => {
                 let (to, from) = words.arrow();
                 let body = raw::request(cluster, verb, to, from, &mut words);
                 self.narrator.asked(to, from, &body);
@@ -210,6 +212,7 @@ impl Script {
             Some(other) => panic!("no such policy: {other}"),
         };
         shape.endpoints = words.number("endpoints").unwrap_or(0) as usize;
+        shape.founding = words.option("founding").map(|word| words.decree(word));
         self.narrator = Narrator::default();
         self.narrator.details = words.option("show") == Some("details");
         let mut cluster = Cluster::new(shape, 1);

@@ -229,6 +229,10 @@ impl Narrator {
                 let FetchSnapshot { snapshot, position, max_bytes, epoch, .. } = ask;
                 format!("FetchSnapshot {snapshot} at={position} max={max_bytes} epoch={epoch}")
             }
+            Request::UpdateVoter(update) => {
+                let at: Vec<_> = update.voter.endpoints.iter().map(|at| at.host.as_str()).collect();
+                format!("UpdateVoter epoch={} at={}", update.epoch, at.join(","))
+            }
         }
     }
 
@@ -273,6 +277,11 @@ impl Narrator {
                 let round = round.map_or(String::new(), |round| format!(" round={round}"));
                 Some(format!("{from} -> {to} {what}{round}"))
             }
+            // Told in any case: it is the only answer to a rare question.
+            Response::UpdateVoter(view) => Some(match view.error == ErrorKind::None {
+                true => format!("{from} -> {to} updated"),
+                false => format!("{from} -> {to} {}", refusal(view)),
+            }),
             Response::FetchSnapshot(answer) => {
                 let what = match answer.piece {
                     _ if answer.view.error != ErrorKind::None => refusal(&answer.view),
@@ -296,7 +305,7 @@ fn error(kind: ErrorKind) -> String {
     if kind == ErrorKind::None { String::new() } else { format!(" {}", name_of(kind)) }
 }
 
-pub const ERRORS: [ErrorKind; 12] = [
+pub const ERRORS: [ErrorKind; 14] = [
     ErrorKind::None,
     ErrorKind::FencedLeaderEpoch,
     ErrorKind::UnknownLeaderEpoch,
@@ -308,6 +317,8 @@ pub const ERRORS: [ErrorKind; 12] = [
     ErrorKind::InconsistentClusterId,
     ErrorKind::SnapshotNotFound,
     ErrorKind::PositionOutOfRange,
+    ErrorKind::RequestTimedOut,
+    ErrorKind::VoterNotFound,
     ErrorKind::Other(-1),
 ];
 
@@ -325,6 +336,8 @@ pub fn name_of(kind: ErrorKind) -> &'static str {
         ErrorKind::InconsistentClusterId => "INCONSISTENT_CLUSTER_ID",
         ErrorKind::SnapshotNotFound => "SNAPSHOT_NOT_FOUND",
         ErrorKind::PositionOutOfRange => "POSITION_OUT_OF_RANGE",
+        ErrorKind::RequestTimedOut => "REQUEST_TIMED_OUT",
+        ErrorKind::VoterNotFound => "VOTER_NOT_FOUND",
         ErrorKind::Other(_) => "UNKNOWN_SERVER_ERROR",
     }
 }
@@ -387,12 +400,16 @@ pub fn status(id: ReplicaId, picture: &Picture) -> String {
 /// Who counts, as this node has it.
 pub fn seats(cluster: &Cluster, at: ReplicaId) -> String {
     let view = cluster.nodes[&at].quorum.as_ref().expect("it runs").view();
-    let seat = |voter: &Voter| match voter.key.directory {
-        None => voter.key.id.to_string(),
-        Some(_) if voter.key == crate::cluster::key(voter.key.id) => {
-            format!("{}:own", voter.key.id)
-        }
-        Some(_) => format!("{}:other", voter.key.id),
+    let seat = |voter: &Voter| {
+        let key = match voter.key.directory {
+            None => voter.key.id.to_string(),
+            Some(_) if voter.key == crate::cluster::key(voter.key.id) => {
+                format!("{}:own", voter.key.id)
+            }
+            Some(_) => format!("{}:other", voter.key.id),
+        };
+        let at = voter.endpoints.first().map_or(String::new(), |at| format!("@{}", at.host));
+        key + &at
     };
     let voters: Vec<String> = view.voters.iter().map(seat).collect();
     format!("{at} kraft.version={} voters={}", view.kraft_version, voters.join(","))
@@ -408,7 +425,10 @@ pub fn progress(cluster: &Cluster, at: ReplicaId) -> Vec<String> {
     let line = |progress: &Progress, kind: &str| {
         let (end, fetched) = (mark(progress.end), ago(progress.fetched_at));
         let caught_up = ago(progress.caught_up_at);
-        format!("{kind} {} end={end} fetched {fetched}, caught up {caught_up}", progress.key.id)
+        let said = progress.said.as_ref().and_then(|said| said.endpoints.first());
+        let said = said.map_or(String::new(), |at| format!(", listens at {}", at.host));
+        let id = progress.key.id;
+        format!("{kind} {id} end={end} fetched {fetched}, caught up {caught_up}{said}")
     };
     let voters = view.followers.iter().map(|progress| line(progress, "voter"));
     voters.chain(view.observers.iter().map(|progress| line(progress, "observer"))).collect()

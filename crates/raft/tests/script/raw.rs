@@ -74,8 +74,28 @@ pub fn request(
             position: words.number("position").unwrap_or(0),
             max_bytes: words.number("max").unwrap_or(100) as u32,
         }),
+        "update" => Request::UpdateVoter(UpdateVoter {
+            epoch,
+            voter: Voter {
+                key: words.key("key").unwrap_or(whole),
+                endpoints: words.option("at").map_or([].into(), endpoint),
+                versions: match words.option("versions") {
+                    None => KRAFT_VERSIONS,
+                    Some(range) => {
+                        let (least, most) = range.split_once("..").expect("versions=0..1");
+                        (least.parse().expect("a number"), most.parse().expect("a number"))
+                    }
+                },
+            },
+        }),
         other => panic!("no such question: {other}"),
     }
+}
+
+/// `CONTROLLER/n1b`: a listener and a host.
+fn endpoint(word: &str) -> std::sync::Arc<[Endpoint]> {
+    let (listener, host) = word.split_once('/').expect("at=LISTENER/HOST");
+    [Endpoint { listener: listener.to_owned(), host: host.to_owned(), port: 9_093 }].into()
 }
 
 fn last(words: &mut Words<'_>, name: &str) -> Option<OffsetEpoch> {
@@ -106,6 +126,7 @@ pub fn answer(
     }
     match words.option("to") {
         Some("begin") => return (Response::BeginQuorumEpoch(view), Vec::new()),
+        Some("update") => return (Response::UpdateVoter(view), Vec::new()),
         Some("end") => return (Response::EndQuorumEpoch(view), Vec::new()),
         Some("fetchsnapshot") => {
             let position = words.number("position").unwrap_or(0);

@@ -137,7 +137,7 @@ impl Walk {
             }
             92 => {
                 let (pre_vote, rounds) = (self.rng.one_in(2), self.rng.one_in(2));
-                let speaks = Features { pre_vote, rounds };
+                let speaks = Features { pre_vote, rounds, updates: rounds };
                 self.cluster.step(id, Input::Peer { id: ReplicaId(1), speaks });
             }
             93..100 if runs => self.stranger(id),
@@ -403,7 +403,7 @@ impl Walk {
             }
             // Whatever was said of it.
             for other in self.ids() {
-                let speaks = Features { pre_vote: true, rounds: true };
+                let speaks = Features { pre_vote: true, rounds: true, updates: true };
                 self.cluster.step(other, Input::Peer { id, speaks });
             }
         }

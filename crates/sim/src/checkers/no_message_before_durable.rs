@@ -11,7 +11,8 @@ use quorate_node::ConnId;
 use quorate_raft::WriteId;
 use quorate_wire::message::{
     BeginQuorumEpochRequest, BeginQuorumEpochResponse, EndQuorumEpochRequest,
-    EndQuorumEpochResponse, FetchRequest, FetchResponse, VoteRequest, VoteResponse,
+    EndQuorumEpochResponse, FetchRequest, FetchResponse, UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse, VoteRequest, VoteResponse,
 };
 use quorate_wire::{ApiKey, Error, RequestFrame, ResponseFrame};
 use std::collections::BTreeMap;
@@ -182,8 +183,11 @@ impl NoMessageBeforeDurable {
             | ApiKey::ControllerRegistration
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter
             | ApiKey::Forward => return Ok(promises),
+            ApiKey::UpdateRaftVoter => {
+                let update: UpdateRaftVoterRequest = request.decode()?;
+                promises.push(Promise::Epoch(i64::from(update.current_leader_epoch)));
+            }
         }
         self.asked.insert(key, Asked { api, version, vote });
         Ok(promises)
@@ -234,8 +238,12 @@ impl NoMessageBeforeDurable {
             | ApiKey::ControllerRegistration
             | ApiKey::AddRaftVoter
             | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter
             | ApiKey::Forward => {}
+            ApiKey::UpdateRaftVoter => {
+                let update: UpdateRaftVoterResponse = response.decode(version)?;
+                let leader = update.current_leader.iter();
+                leader.for_each(|leader| shows(leader.leader_epoch, leader.leader_id));
+            }
         }
         if let (true, Some((epoch, candidate))) = (given, vote) {
             promises.push(Promise::Vote { epoch, candidate });

@@ -48,6 +48,8 @@ fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.follow(Some(second))?;
     quorum.beyond(end + 5)?;
     quorum.tool_sees_ours(second)?;
+    // Static voters go into the log, once each has told the leader of itself.
+    quorum.raise_kraft_version(second)?;
 
     // Only ours and the leader are left: nothing is committed without it.
     quorum.kill_kafka(first);

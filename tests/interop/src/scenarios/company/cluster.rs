@@ -297,6 +297,24 @@ impl Company<'_> {
         ensure(found == count, || std::format!("{count} written to {topic}, {found} read:\n{read}"))
     }
 
+    /// Kafka's tool raises `kraft.version` to 1, unless it is there already; ours obeys the voters
+    /// that are in the log from then on.
+    pub fn raise_kraft_version(&mut self, through: u32) -> Result<(), Failure> {
+        let at = self.at[through as usize - 1].to_string();
+        let tool = "org.apache.kafka.tools.FeatureCommand";
+        let feature = ["upgrade", "--feature", "kraft.version=1"];
+        let mut said = Ok(String::new());
+        let done = poll("kraft.version to be raised", PATIENCE, || {
+            said = self
+                .stage
+                .kafka
+                .run(tool, &[&["--bootstrap-controller", &at], &feature[..]].concat());
+            said.is_ok().then_some(())
+        });
+        said?;
+        Ok(done?)
+    }
+
     /// Kafka's tool lists it among the controllers that are registered, where it listens.
     pub fn tool_lists_ours(&self, through: u32) -> Result<(), Failure> {
         let at = self.at[through as usize - 1].to_string();
@@ -326,6 +344,7 @@ impl Company<'_> {
         ensure(leaders.iter().any(|line| line.contains(&ours)), || {
             std::format!("ours never led: {leaders:?}")
         })?;
+        ensure(dump.contains("KRaftVersion {"), || "no kraft.version in our log".into())?;
         let records = dump.lines().filter_map(|line| line.split_once("payload: "));
         let records = records.filter_map(|(_, json)| serde_json::from_str::<Value>(json).ok());
         let ours: Vec<Value> = records
