@@ -251,6 +251,11 @@ impl<M: Machine> Replica<M> {
             return;
         }
         let bytes = frame.len();
+        if let Some(refusal) = quorate_wire::not_controller(&frame) {
+            let place = self.inbound.admit(conn, bytes, &mut self.out);
+            self.inbound.answer(place, refusal, &mut self.out);
+            return;
+        }
         match RequestFrame::parse(frame) {
             Ok(request) => self.request(conn, bytes, request),
             Err(error) => match translate::unsupported(&error) {

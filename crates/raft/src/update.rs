@@ -141,11 +141,8 @@ impl Quorum {
         }
         // One that does not know of this will not learn it.
         role.told |= taken || view.error == ErrorKind::UnsupportedVersion;
-        if matches!(
-            view.error,
-            ErrorKind::RequestTimedOut | ErrorKind::VoterNotFound | ErrorKind::UnsupportedVersion
-        ) {
-            self.peers.trust(node); // It answered as the leader that it is.
+        if view.error != ErrorKind::InvalidRequest {
+            self.peers.trust(node); // It answered, and who else should be asked?
         }
     }
 }

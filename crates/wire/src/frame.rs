@@ -3,7 +3,7 @@
 //! Works on what a reader has received and reserves nothing for what was only announced: memory
 //! follows the bytes that came. A frame is cut off without a copy.
 
-use crate::{ApiKey, Error};
+use crate::{ApiKey, Error, active};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The largest frame that is taken by default: Kafka's `socket.request.max.bytes`.
@@ -38,8 +38,12 @@ pub fn split_request(received: &mut BytesMut, limit: usize) -> Result<Option<Byt
     };
     let key = i16::from_be_bytes(*key);
     let served = ApiKey::from_key(key).filter(|api| api.is_served());
-    let api = served.ok_or(Error::UnknownApi { key })?;
-    split(received, limit.min(api.max_request_bytes()))
+    let most = match served {
+        Some(api) => api.max_request_bytes(),
+        None if active::is_one(key) => active::MAX_BYTES,
+        None => return Err(Error::UnknownApi { key }),
+    };
+    split(received, limit.min(most))
 }
 
 #[cfg(test)]
@@ -88,6 +92,7 @@ mod tests {
         check(&[0, 0x10, 0, 0, 0, 2], Err(Error::UnknownApi { key: 2 }));
         // We can read AddRaftVoter; nobody here answers it.
         check(&[0, 0, 0, 9, 0, 80], Err(Error::UnknownApi { key: 80 }));
+        check(&[0, 0, 0, 2, 0, 63], Ok(Some(Bytes::from_static(&[0, 63]))));
         check(&[0, 0, 0, 2, 0, 1], Ok(Some(Bytes::from_static(&[0, 1]))));
         let follows = [0, 0, 0, 0, 0, 2];
         check(&follows[..5], Ok(Some(Bytes::new())));

@@ -36,6 +36,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod active;
 mod api;
 pub mod arbitrary;
 mod coder;
@@ -52,6 +53,7 @@ mod printer;
 pub mod record;
 mod whole;
 
+pub use active::{not_controller, only_active};
 pub use api::ApiKey;
 pub use coder::{Coder, Float64, Int, Tags, Walk};
 pub use decoder::Decoder;

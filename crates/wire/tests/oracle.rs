@@ -200,6 +200,47 @@ fn controller_registration() {
     >();
 }
 
+/// How a node that is not the active controller refuses, as their crate reads it.
+#[test]
+fn not_controller() {
+    fn refused<A: TheirMessage + Decodable + Debug>(
+        key: i16,
+        versions: std::ops::RangeInclusive<i16>,
+    ) {
+        let announced = quorate_wire::only_active().find(|api| api.api_key == key).unwrap();
+        assert_eq!(
+            (announced.min_version, announced.max_version),
+            (*versions.start(), *versions.end())
+        );
+        for version in versions {
+            let mut request = Vec::new();
+            request.extend_from_slice(&key.to_be_bytes());
+            request.extend_from_slice(&version.to_be_bytes());
+            request.extend_from_slice(&77i32.to_be_bytes());
+            let answer = quorate_wire::not_controller(&request).unwrap().into_payload();
+            assert_eq!(answer[..5], [0, 0, 0, 77, 0], "the header");
+            let mut rest = answer.slice(5..);
+            // What is newer than their crate has the same answer.
+            let theirs = version.min(A::VERSIONS.max);
+            let read = A::decode(&mut rest, theirs).unwrap();
+            assert!(rest.is_empty(), "{key} {version}: {read:?}");
+            assert!(format!("{read:?}").contains("error_code: 41"), "{read:?}");
+            request[3] = 99;
+            assert_eq!(quorate_wire::not_controller(&request), None, "a version beyond");
+        }
+    }
+    refused::<theirs::AlterPartitionResponse>(56, 2..=3);
+    refused::<theirs::EnvelopeResponse>(58, 0..=0);
+    refused::<theirs::BrokerRegistrationResponse>(62, 0..=4);
+    refused::<theirs::BrokerHeartbeatResponse>(63, 0..=2);
+    refused::<theirs::AllocateProducerIdsResponse>(67, 0..=0);
+    refused::<theirs::ControllerRegistrationResponse>(70, 0..=0);
+    refused::<theirs::AssignReplicasToDirsResponse>(73, 0..=0);
+    assert_eq!(quorate_wire::only_active().count(), 7);
+    assert_eq!(quorate_wire::not_controller(&[0, 1, 0, 4, 0, 0, 0, 1]), None, "Fetch");
+    assert_eq!(quorate_wire::not_controller(&[0, 63, 0, 0]), None, "no whole header");
+}
+
 #[test]
 fn add_raft_voter() {
     check::<AddRaftVoterRequest, theirs::AddRaftVoterRequest, theirs::AddRaftVoterResponse>();

@@ -7,7 +7,7 @@
 
 use super::inbound::{self, Refused, check_cluster};
 use super::outbound::{leader_view, top_level};
-use super::{Names, key, wire_directory, wire_id};
+use super::{Names, error_kind, key, wire_directory, wire_id};
 use bytes::Bytes;
 use quorate_log::{Batch, ControlType};
 use quorate_raft::{Decree, Endpoint, LeaderView, UpdateVoter, Voter};
@@ -180,12 +180,18 @@ pub(super) fn question(update: &UpdateVoter, names: &Names) -> UpdateRaftVoterRe
 /// The answer to it.
 pub(super) fn heard(
     response: UpdateRaftVoterResponse,
+    asked: &UpdateVoter,
     names: &Names,
 ) -> Result<LeaderView, String> {
     let code = response.error_code;
     let Some(leader) = response.current_leader else {
-        top_level(code)?;
-        return Err("the answer does not say who leads".into());
+        if [ErrorCode::None, ErrorCode::InconsistentClusterId].contains(&code) {
+            top_level(code)?;
+            return Err("the answer does not say who leads".into());
+        }
+        // What goes wrong before the peer looks at the request says nothing of who leads.
+        let (error, epoch) = (error_kind(code), asked.epoch);
+        return Ok(LeaderView { error, epoch, leader: None, endpoints: [].into() });
     };
     let port = u16::try_from(leader.port).ok().filter(|port| *port > 0);
     let at = port.map(|port| (leader.host.as_str(), port));

@@ -60,7 +60,11 @@ pub(crate) fn api_versions(request: RequestFrame, names: &Names) -> Result<Frame
         let max_version = names.speaks.newest(api)?;
         Some(wire::ApiVersion { max_version, ..wire::ApiVersion::from(api) })
     };
-    let api_keys = ApiKey::served().filter_map(announced).collect();
+    // A node of Kafka's that takes this one for the active controller has to be told that it is not
+    // [P69].
+    let mut api_keys: Vec<_> =
+        ApiKey::served().filter_map(announced).chain(quorate_wire::only_active()).collect();
+    api_keys.sort_by_key(|api| api.api_key);
     let response = wire::ApiVersionsResponse { api_keys, ..wire::ApiVersionsResponse::default() };
     encode_response(response, version, correlation).map_err(close)
 }

@@ -279,8 +279,8 @@ pub(crate) fn answer(
             let (answer, piece) = snapshot::answer(decode(response, version)?, names)?;
             Ok((raft::Response::FetchSnapshot(answer), Payload::Piece(piece)))
         }
-        raft::Request::UpdateVoter(_) => {
-            let view = decrees::heard(decode(response, version)?, names)?;
+        raft::Request::UpdateVoter(asked) => {
+            let view = decrees::heard(decode(response, version)?, asked, names)?;
             Ok((raft::Response::UpdateVoter(view), Payload::Nothing))
         }
     }
