@@ -11,8 +11,10 @@ usage: cargo xtask COMMAND
 
   tidy             check the rules that no compiler checks
   wrap [PATH…]     break wide comments anew, in these files or in those below these folders
-  interop [NAME…]  let programs of others judge ours: Apache Kafka's, which need Java and Maven,
-                   and a checker of histories, which needs Go
+  interop [--minutes N] [NAME…]
+                   let programs of others judge ours: Apache Kafka's, which need Java and Maven,
+                   and a checker of histories, which needs Go; --minutes: how long the scenario with
+                   random kills runs, 1 without it
   record …         stand between programs that speak Kafka's protocol and write down their frames
 ";
 

@@ -1,4 +1,4 @@
-//! `cargo xtask interop [NAME…]`: Kafka's own programs judge what we write and say, and a checker
+//! `cargo xtask interop [--minutes N] [NAME…]`: Kafka's own programs judge what we write and say, and a checker
 //! of others the histories of the kill loop.
 //!
 //! Needs Java and Maven, Go, and root to mount a file system, besides Rust, so `cargo test` does
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut wanted: Vec<String> = std::env::args().skip(1).collect();
     // How a scenario starts a node that it will kill.
     if let [node, file] = wanted.as_slice()
         && node == "node"
@@ -45,6 +45,10 @@ fn main() -> ExitCode {
             }
         };
     }
+    let Some(minutes) = take_minutes(&mut wanted) else {
+        println!("write --minutes N: how long the scenario with random kills runs");
+        return ExitCode::from(2);
+    };
     let picked: Vec<&Scenario> = scenarios::ALL
         .iter()
         .filter(|scenario| {
@@ -56,13 +60,23 @@ fn main() -> ExitCode {
         println!("no scenario is called {}; there are: {}", wanted.join(" or "), names.join(", "));
         return ExitCode::from(2);
     }
-    match prepare(&picked) {
+    match prepare(&picked, minutes) {
         Ok(prepared) => run(&prepared, &picked),
         Err(failure) => {
             println!("interop cannot run: {failure}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// `--minutes N` in front of the names; 1 without it.
+fn take_minutes(wanted: &mut Vec<String>) -> Option<u64> {
+    if wanted.first().is_none_or(|first| first != "--minutes") {
+        return Some(1);
+    }
+    let minutes = wanted.get(1)?.parse().ok()?;
+    wanted.drain(..2);
+    Some(minutes)
 }
 
 /// What the scenarios need, each if one of them does.
@@ -74,7 +88,7 @@ struct Prepared {
     runs: PathBuf,
 }
 
-fn prepare(picked: &[&Scenario]) -> Result<Prepared, Failure> {
+fn prepare(picked: &[&Scenario], minutes: u64) -> Result<Prepared, Failure> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let target = std::path::absolute(target)?.join("interop");
@@ -95,8 +109,10 @@ fn prepare(picked: &[&Scenario]) -> Result<Prepared, Failure> {
         need("mount", "--version", "util-linux")?;
     }
     let binary = binary(Profile::Dev)?;
-    let stage =
-        kafka.map(|(kafka, elder, older)| Stage { kafka, elder, older, binary: binary.clone() });
+    let stage = kafka.map(|(kafka, elder, older)| {
+        let binary = binary.clone();
+        Stage { kafka, elder, older, binary, minutes }
+    });
     Ok(Prepared { stage, porcupine, binary, runs: target.join("runs") })
 }
 

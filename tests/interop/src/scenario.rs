@@ -36,6 +36,8 @@ pub struct Stage {
     pub older: Kafka,
     /// The binary `quorate`.
     pub binary: PathBuf,
+    /// How long a scenario runs that may run as long as one likes.
+    pub minutes: u64,
 }
 
 /// Why a scenario failed, for a person.
@@ -62,6 +64,12 @@ pub fn need(program: &str, probe: &str, what: &str) -> Result<(), Failure> {
             Err(Failure(format!("`{program}` is missing: install {what}, and run this again")))
         }
     }
+}
+
+/// New in each run, unless `QUORATE_SEED` names one; who uses it prints it.
+pub fn seed() -> u64 {
+    let asked = std::env::var("QUORATE_SEED").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(u64::from(std::process::id()))
 }
 
 /// Fails with these words unless the fact holds.

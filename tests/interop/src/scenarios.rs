@@ -62,6 +62,7 @@ pub const ALL: &[Scenario] = &[
         name: "our_voter_among_voters_in_kafkas_log",
         run: Kafka(company::voters_in_the_log),
     },
+    Scenario { name: "a_company_lives_through_random_kills", run: Kafka(company::random_kills) },
     Scenario { name: "what_observe_shows_is_what_kafkas_tools_say", run: Kafka(observe::kafka) },
     Scenario {
         name: "an_independent_checker_accepts_the_kill_loop",

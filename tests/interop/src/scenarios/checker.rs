@@ -5,7 +5,7 @@
 
 use crate::histories::{call, lost, random, stale, twice};
 use crate::porcupine::Porcupine;
-use crate::scenario::{Failure, ensure};
+use crate::scenario::{Failure, ensure, seed};
 use quorate_base::Rng;
 use quorate_kill::history::{Ask, Call, Condition, Told};
 use quorate_kill::judge::order;
@@ -17,11 +17,6 @@ use std::path::Path;
 const KILLS: u32 = 12;
 /// Random histories on which both checkers must agree.
 const HISTORIES: u32 = 5_000;
-
-fn seed() -> u64 {
-    let asked = std::env::var("QUORATE_SEED").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or(u64::from(std::process::id()))
-}
 
 pub fn accepts_the_kill_loop(
     checker: &Porcupine,

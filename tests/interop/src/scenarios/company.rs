@@ -6,9 +6,11 @@
 //! controller.
 
 mod cluster;
+mod kills;
 
 use crate::scenario::{Failure, Stage};
-use cluster::Company;
+use cluster::{BROKER, Company, OURS};
+pub use kills::random_kills;
 use std::path::Path;
 
 /// With `controller.quorum.voters` (kraft.version 0).
@@ -23,28 +25,28 @@ pub fn voters_in_the_log(stage: &Stage, directory: &Path) -> Result<(), Failure>
 
 /// Kafka's controllers are killed in turn, ours is stopped and started: the cluster goes on.
 fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
-    quorum.start_kafka(1)?;
-    quorum.start_kafka(2)?;
-    quorum.start_ours()?;
+    quorum.start(1)?;
+    quorum.start(2)?;
+    quorum.start(OURS)?;
     let first = quorum.follow(None)?;
     quorum.tool_sees_ours(first)?;
     quorum.tool_lists_ours(first)?;
 
-    let broker = quorum.start_broker()?;
+    quorum.start(BROKER)?;
     quorum.create_topic("before")?;
     quorum.produce_and_consume("before", 20)?;
 
     // Ours elects the other one, and is in the majority from now on.
     let second = 3 - first;
-    quorum.kill_kafka(first);
+    quorum.kill(first);
     quorum.follow(Some(second))?;
     quorum.create_topic("between")?;
-    quorum.start_kafka(first)?;
+    quorum.start(first)?;
 
     // Without ours the two of Kafka's go on; it comes back and catches up.
     let end = quorum.kill_ours()?;
     quorum.create_topic("without")?;
-    quorum.start_ours()?;
+    quorum.start(OURS)?;
     quorum.follow(Some(second))?;
     quorum.beyond(end + 5)?;
     quorum.tool_sees_ours(second)?;
@@ -52,23 +54,24 @@ fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.raise_kraft_version(second)?;
 
     // Only ours and the leader are left: nothing is committed without it.
-    quorum.kill_kafka(first);
+    quorum.kill(first);
     quorum.create_topic("after")?;
     quorum.produce_and_consume("after", 20)?;
     quorum.produce_and_consume("before", 20)?;
 
     // The one that comes back lacks what was committed since, so only ours can be elected: it leads
     // until the other has caught up, and hands over.
-    quorum.kill_kafka(second);
-    quorum.start_kafka(first)?;
+    quorum.kill(second);
+    quorum.start(first)?;
     quorum.follow(Some(first))?;
     quorum.create_topic("restored")?;
     quorum.produce_and_consume("after", 20)?;
 
-    drop(broker);
-    let end = quorum.kill_ours()?;
-    quorum.kill_kafka(first);
+    quorum.kill(BROKER);
+    let committed = quorum.committed()?;
+    quorum.kill(OURS);
+    quorum.kill(first);
     quorum.ours_led_and_registered()?;
-    quorum.same_logs(end)?;
+    quorum.same_logs(committed)?;
     quorum.said_no_error()
 }

@@ -10,7 +10,7 @@ use quorate::status::Status;
 use quorate_processes::http::Client;
 use quorate_processes::poll;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ const CLUSTER: &str = "U7HrM6vDTwWK2XclkAu2_g";
 /// Our node; 1 and 2 are controllers of Kafka's.
 pub const OURS: u32 = 3;
 /// The broker.
-const BROKER: u32 = 9;
+pub const BROKER: u32 = 9;
 
 /// Directory ids of the three controllers where the voters are in the log.
 const DIRECTORIES: [&str; 3] =
@@ -33,10 +33,10 @@ pub struct Company<'a> {
     at: Vec<SocketAddr>,
     /// Whether the voters are in the log.
     in_log: bool,
-    kafka: [Option<Running>; 2],
-    /// How often each was started, for the names of their logs.
+    /// What runs, by node.
+    running: BTreeMap<u32, Running>,
+    /// How many were started, for the names of their logs.
     starts: u32,
-    ours: Option<Running>,
     /// How often ours was.
     ours_starts: u32,
 }
@@ -53,9 +53,8 @@ impl Company<'_> {
             (0..5).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
         let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let directory = directory.to_owned();
-        let kafka = [None, None];
-        let (starts, ours, ours_starts) = (0, None, 0);
-        let company = Company { stage, directory, at, in_log, kafka, starts, ours, ours_starts };
+        let (running, starts, ours_starts) = (BTreeMap::new(), 0, 0);
+        let company = Company { stage, directory, at, in_log, running, starts, ours_starts };
         let initial = company.initial_controllers();
         for id in [1, 2, OURS, BROKER] {
             let file = company.write_file(id)?;
@@ -140,40 +139,35 @@ impl Company<'_> {
         self.directory.join(std::format!("node-{id}/__cluster_metadata-0"))
     }
 
-    fn start_java(&mut self, id: u32) -> Result<Running, Failure> {
+    /// Starts a node that does not run.
+    pub fn start(&mut self, id: u32) -> Result<(), Failure> {
         self.starts += 1;
-        let file = self.directory.join(std::format!("node-{id}.properties"));
-        let log = self.directory.join(std::format!("kafka-{id}-{}.log", self.starts));
-        self.stage.kafka.start("kafka.Kafka", &[&file.display().to_string()], &log)
-    }
-
-    pub fn start_kafka(&mut self, id: u32) -> Result<(), Failure> {
-        let running = self.start_java(id)?;
-        self.kafka[id as usize - 1] = Some(running);
+        let file = self.directory.join(std::format!("node-{id}.properties")).display().to_string();
+        let log = |who: &str| self.directory.join(std::format!("{who}-{id}-{}.log", self.starts));
+        let running = if id == OURS {
+            self.ours_starts += 1;
+            let mut command = Command::new(&self.stage.binary);
+            Running::start(command.args(["run", &file]), Stdio::null(), &log("ours"))?
+        } else {
+            self.stage.kafka.start("kafka.Kafka", &[&file], &log("kafka"))?
+        };
+        self.running.insert(id, running);
         Ok(())
     }
 
-    pub fn kill_kafka(&mut self, id: u32) {
-        self.kafka[id as usize - 1] = None;
+    /// At once, as `kill -9` does.
+    pub fn kill(&mut self, id: u32) {
+        self.running.remove(&id);
     }
 
-    pub fn start_broker(&mut self) -> Result<Running, Failure> {
-        self.start_java(BROKER)
-    }
-
-    pub fn start_ours(&mut self) -> Result<(), Failure> {
-        self.ours_starts += 1;
-        let file = self.directory.join(std::format!("node-{OURS}.properties"));
-        let log = self.directory.join(std::format!("ours-{}.log", self.ours_starts));
-        let mut command = Command::new(&self.stage.binary);
-        self.ours = Some(Running::start(command.arg("run").arg(file), Stdio::null(), &log)?);
-        Ok(())
+    pub fn runs(&self, id: u32) -> bool {
+        self.running.contains_key(&id)
     }
 
     /// Where its log ended.
     pub fn kill_ours(&mut self) -> Result<u64, Failure> {
         let end = self.status()?.log_end;
-        self.ours = None;
+        self.kill(OURS);
         Ok(end)
     }
 
@@ -182,7 +176,7 @@ impl Company<'_> {
         let mut last = Err(Failure("our node does not run".into()));
         let seen = poll("our node to answer", PATIENCE, || {
             last = self.ask_ours();
-            (last.is_ok() || self.ours.is_none()).then_some(())
+            (last.is_ok() || !self.runs(OURS)).then_some(())
         });
         let status = last?;
         seen?;
@@ -194,6 +188,12 @@ impl Company<'_> {
         let answer = client.ask("GET", "/status", &[], b"");
         let answer = answer.map_err(|silence| Failure(silence.to_string()))?;
         Ok(serde_json::from_slice(&answer.body)?)
+    }
+
+    /// Below this all is committed, as far as ours knows.
+    pub fn committed(&self) -> Result<u64, Failure> {
+        let known = self.status()?.high_watermark;
+        known.ok_or_else(|| Failure("our node knows of nothing that is committed".into()))
     }
 
     fn wait(&self, what: &str, fact: impl Fn(&Status) -> bool) -> Result<Status, Failure> {
@@ -247,7 +247,7 @@ impl Company<'_> {
         seen.map_err(|late| Failure(std::format!("{late}:\n{printed}")))
     }
 
-    fn broker(&self) -> String {
+    pub fn broker(&self) -> String {
         self.at[3].to_string()
     }
 
@@ -295,6 +295,39 @@ impl Company<'_> {
             self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)?;
         let found = read.lines().filter(|line| line.starts_with("message ")).count();
         ensure(found == count, || std::format!("{count} written to {topic}, {found} read:\n{read}"))
+    }
+
+    /// The topics that Kafka's tool lists.
+    pub fn topics(&self) -> Result<BTreeSet<String>, Failure> {
+        let tool = "org.apache.kafka.tools.TopicCommand";
+        let listed =
+            self.stage.kafka.run(tool, &["--bootstrap-server", &self.broker(), "--list"])?;
+        Ok(listed.lines().map(|line| line.trim().to_owned()).collect())
+    }
+
+    /// All that can be read of a topic, acknowledged or not.
+    pub fn all_messages(&self, topic: &str) -> Result<BTreeSet<String>, Failure> {
+        let broker = self.broker();
+        let tool = "org.apache.kafka.tools.GetOffsetShell";
+        let ends =
+            self.stage.kafka.run(tool, &["--bootstrap-server", &broker, "--topic", topic])?;
+        let ends =
+            ends.lines().filter_map(|line| line.rsplit(':').next()?.trim().parse::<u64>().ok());
+        let many = ends.sum::<u64>().to_string();
+        let consume = [
+            "--bootstrap-server",
+            &broker,
+            "--topic",
+            topic,
+            "--from-beginning",
+            "--max-messages",
+            &many,
+            "--timeout-ms",
+            "60000",
+        ];
+        let read =
+            self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)?;
+        Ok(read.lines().map(str::to_owned).collect())
     }
 
     /// Kafka's tool raises `kraft.version` to 1, unless it is there already; ours obeys the voters
@@ -364,15 +397,21 @@ impl Company<'_> {
         })
     }
 
-    /// All three logs hold the same bytes, as far as the shortest goes, and that is far.
-    pub fn same_logs(&self, end: u64) -> Result<(), Failure> {
+    /// The logs of Kafka's controllers hold the same bytes as ours below this offset, all of which is
+    /// committed: one of them all of these bytes, since two of three make a majority, the other as
+    /// many as it has.
+    pub fn same_logs(&self, committed: u64) -> Result<(), Failure> {
         let read = |id| std::fs::read(self.partition(id).join("00000000000000000000.log"));
-        let (ours, mut shared) = (read(OURS)?, 0);
+        let ours = read(OURS)?;
+        let ours = &ours[..bytes_below(&ours, committed)];
+        let mut whole = false;
         for id in [1, 2] {
-            shared = shared.max(same_bytes(&ours, &read(id)?)?);
+            let theirs = read(id)?;
+            same_bytes(ours, &theirs)?;
+            whole |= theirs.starts_with(ours);
         }
-        ensure(shared > 10_000 && end > 100, || {
-            std::format!("only {shared} bytes up to offset {end} were compared")
+        ensure(whole && ours.len() > 10_000, || {
+            std::format!("{} bytes up to {committed}, and no other log has all", ours.len())
         })
     }
 
@@ -385,4 +424,20 @@ impl Company<'_> {
         };
         no_line(&self.directory, bad)
     }
+}
+
+/// How many bytes of a log's first segment lie below this offset, in whole batches.
+fn bytes_below(segment: &[u8], end: u64) -> usize {
+    let mut at = 0;
+    while let Some(head) = segment[at..].first_chunk::<12>() {
+        let (base, length) = head.split_at(8);
+        let base = u64::from_be_bytes(base.try_into().expect("eight bytes"));
+        let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
+        // Room behind the last batch is zeros.
+        if base >= end || length == 0 || at + 12 + length > segment.len() {
+            break;
+        }
+        at += 12 + length;
+    }
+    at
 }
