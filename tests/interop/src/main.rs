@@ -1,5 +1,5 @@
-//! `cargo xtask interop [--minutes N] [NAME…]`: Kafka's own programs judge what we write and say, and a checker
-//! of others the histories of the kill loop.
+//! `cargo xtask interop [--minutes N] [NAME…]`: Kafka's own programs judge what we write and say,
+//! and a checker of others the histories of the kill loop.
 //!
 //! Needs Java and Maven, Go, and root to mount a file system, besides Rust, so `cargo test` does
 //! not run it; CI does. A piece that is missing fails the run and is named: nothing here is ever

@@ -397,9 +397,9 @@ impl Company<'_> {
         })
     }
 
-    /// The logs of Kafka's controllers hold the same bytes as ours below this offset, all of which is
-    /// committed: one of them all of these bytes, since two of three make a majority, the other as
-    /// many as it has.
+    /// The logs of Kafka's controllers hold the same bytes as ours below this offset, all of which
+    /// is committed: one of them all of these bytes, since two of three make a majority, the other
+    /// as many as it has.
     pub fn same_logs(&self, committed: u64) -> Result<(), Failure> {
         let read = |id| std::fs::read(self.partition(id).join("00000000000000000000.log"));
         let ours = read(OURS)?;

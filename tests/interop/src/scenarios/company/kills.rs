@@ -1,6 +1,6 @@
-//! Controllers of Kafka's, a voter of ours and a broker, each killed at random again and again, while
-//! messages are written and topics are made: what was acknowledged is there at the end, and the logs
-//! are equal.
+//! Controllers of Kafka's, a voter of ours and a broker, each killed at random again and again,
+//! while messages are written and topics are made: what was acknowledged is there at the end, and
+//! the logs are equal.
 //!
 //! A run of a minute by default, and of as many as `--minutes` says.
 
