@@ -4,7 +4,7 @@
 use quorate_sim::{How, Marks, Plan, marks, run};
 
 /// How many; `SEEDS` in the environment asks for another number.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 150;
 
 #[test]
 fn no_seed_breaks_a_rule_and_together_they_meet_everything() {
