@@ -9,6 +9,7 @@ mod full_disk;
 mod metadata;
 mod nodes;
 mod observe;
+mod observers;
 mod older;
 mod quorum_asked;
 mod quorum_tool;
@@ -61,6 +62,10 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "our_voter_among_voters_in_kafkas_log",
         run: Kafka(company::voters_in_the_log),
+    },
+    Scenario {
+        name: "kafkas_broker_and_controller_follow_our_quorum",
+        run: Kafka(observers::follow_ours),
     },
     Scenario { name: "a_company_lives_through_random_kills", run: Kafka(company::random_kills) },
     Scenario { name: "what_observe_shows_is_what_kafkas_tools_say", run: Kafka(observe::kafka) },

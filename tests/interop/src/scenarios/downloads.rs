@@ -61,7 +61,7 @@ pub fn both_ways(stage: &Stage, directory: &Path) -> Result<(), Failure> {
 }
 
 /// The log's first file begins where one of these snapshots ends: nothing of the log before came.
-fn begins_at_one_of(snapshots: &[PathBuf], partition: &Path) -> Result<(), Failure> {
+pub fn begins_at_one_of(snapshots: &[PathBuf], partition: &Path) -> Result<(), Failure> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(partition)? {
         names.push(entry?.file_name().to_string_lossy().into_owned());

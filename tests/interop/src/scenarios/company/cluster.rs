@@ -420,7 +420,8 @@ impl Company<'_> {
     pub fn said_no_error(&self) -> Result<(), Failure> {
         let bad = |line: &str| {
             let of_raft = line.contains("raft-") || line.contains("RaftManager");
-            line.contains(" ERROR ") && (of_raft || line.contains("quorate"))
+            let ours = line.contains("quorate_") || line.contains("quorate::");
+            line.contains(" ERROR ") && (of_raft || ours)
         };
         no_line(&self.directory, bad)
     }
