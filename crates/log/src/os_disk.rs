@@ -7,7 +7,7 @@
 
 use crate::disk::{Disk, Mode};
 use bytes::Bytes;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fcntl_lock};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
@@ -41,22 +41,38 @@ impl OsDisk {
         {
             return Err(LockError::Absent { directory: root.as_ref().to_owned() });
         }
+        let held = || {
+            let mut text = Vec::new();
+            // It may have been removed; then nobody knows.
+            if let Ok(file) = File::open(&path) {
+                let _ = file.take(200).read_to_end(&mut text);
+            }
+            let holder = String::from_utf8_lossy(&text).trim().to_owned();
+            Err(LockError::Held { path: path.clone(), holder })
+        };
+        // The directory as well, for the file may be removed under who holds it. Where a file system
+        // locks no directories the file has to do.
+        let directory = File::open(root.as_ref()).map_err(failed)?;
+        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
+            return held();
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = Vec::new();
-                let _ = file.take(200).read_to_end(&mut text);
-                let holder = String::from_utf8_lossy(&text).trim().to_owned();
-                return Err(LockError::Held { path, holder });
-            }
+            Err(TryLockError::WouldBlock) => return held(),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        // Java locks the other way, and the two do not see each other.
+        match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
+            Err(Errno::AGAIN | Errno::ACCESS) => return held(),
+            Err(error) => return Err(failed(error.into())),
         }
         file.set_len(0).map_err(failed)?;
         writeln!(file, "pid {} ({holder})", process::id()).map_err(failed)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { _file: file, _directory: directory })
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -198,6 +214,7 @@ fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
+    _directory: File,
 }
 
 /// The directory could not be taken.
@@ -265,6 +282,11 @@ mod tests {
         assert_eq!(*path, root.join(".lock"));
         assert_eq!(*holder, format!("pid {} (node 1)", process::id()));
         assert!(refused.to_string().contains(holder.as_str()), "{refused}");
+        // Removing the file takes nothing from who holds it.
+        fs::remove_file(path).unwrap();
+        let refused = OsDisk::lock(&root, "node 2").unwrap_err();
+        assert!(refused.to_string().contains("is locked by another process"), "{refused}");
+        assert!(!path.exists(), "who is refused leaves nothing");
         drop(lock);
         drop(OsDisk::lock(&root, "node 2").unwrap());
         fs::remove_dir_all(root).unwrap();

@@ -116,3 +116,79 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Outcome<T>>) -> Outcome<T
         Err(error) => failed(format!("the operating system gives no event queue: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// The words of a line as a shell would give them to the command, without what is for the
+    /// shell: pipes, redirections, and what stands behind two spaces to explain it.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quoted) = (Vec::new(), false);
+        let mut word: Option<String> = None;
+        let mut letters = line.chars().peekable();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '\'' => {
+                    quoted = !quoted;
+                    word.get_or_insert_default();
+                }
+                ' ' if !quoted => {
+                    words.extend(word.take());
+                    if letters.peek() == Some(&' ') {
+                        break;
+                    }
+                }
+                '|' | '<' | '>' | '&' if !quoted => break,
+                letter => word.get_or_insert_default().push(letter),
+            }
+        }
+        assert!(!quoted, "{line}");
+        words.into_iter().chain(word).collect()
+    }
+
+    /// Every command and what is below it, with the words that lead there.
+    fn commands(path: &[String], command: &clap::Command) -> Vec<(Vec<String>, clap::Command)> {
+        let mut all = vec![(path.to_vec(), command.clone())];
+        for inner in command.get_subcommands() {
+            all.extend(commands(&[path, &[inner.get_name().to_owned()]].concat(), inner));
+        }
+        all
+    }
+
+    #[test]
+    fn every_command_shows_examples_that_it_understands() {
+        let (mut examples, mut seen) = (0, 0);
+        for (path, command) in commands(&["quorate".to_owned()], &Cli::command()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines = help.lines().filter_map(|line| {
+                let line = line.strip_prefix("  ")?;
+                let line = line
+                    .strip_prefix("ID=$(")
+                    .and_then(|line| line.strip_suffix(')'))
+                    .unwrap_or(line);
+                line.starts_with("quorate ").then_some(line)
+            });
+            let mut own = 0;
+            for line in lines {
+                let given = words(&line.replace("$ID", "U7HrM6vDTwWK2XclkAu2_g"));
+                if let Err(error) = Cli::try_parse_from(&given) {
+                    panic!("{}: {line}: {error}", path.join(" "));
+                }
+                own += usize::from(given.starts_with(&path));
+                examples += 1;
+            }
+            assert!(own > 0, "{} has no example of its own", path.join(" "));
+            seen += 1;
+        }
+        assert!(seen > 15 && examples > 40, "{seen} commands, {examples} examples");
+    }
+
+    #[test]
+    fn an_example_is_read_as_a_shell_would() {
+        let line = "quorate kv put k 'good  day' --if-version 5   only | if < changed";
+        assert_eq!(words(line), ["quorate", "kv", "put", "k", "good  day", "--if-version", "5"]);
+        assert_eq!(words("quorate log dump data --json | jq '.x'").len(), 5);
+    }
+}

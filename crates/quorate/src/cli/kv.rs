@@ -27,6 +27,10 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Print the value of a key
+    #[command(after_help = "\
+Examples:
+  quorate kv get greeting
+  quorate kv get users/ann --local --json")]
     Get {
         /// The key, 1 to 1024 bytes
         key: OsString,
@@ -37,6 +41,11 @@ enum Command {
         common: Common,
     },
     /// Set the value of a key
+    #[command(after_help = "\
+Examples:
+  quorate kv put greeting hello
+  quorate kv put greeting 'good morning' --if-version 5
+  quorate kv put big - < file")]
     Put {
         /// The key, 1 to 1024 bytes
         key: OsString,
@@ -52,6 +61,10 @@ enum Command {
         common: Common,
     },
     /// Remove a key
+    #[command(after_help = "\
+Examples:
+  quorate kv delete greeting
+  quorate kv delete users/ann --if-version 5")]
     Delete {
         /// The key, 1 to 1024 bytes
         key: OsString,
@@ -64,6 +77,10 @@ enum Command {
     /// Print keys in order, with their versions
     ///
     /// A long list comes in several pages, each of its own moment.
+    #[command(after_help = "\
+Examples:
+  quorate kv list
+  quorate kv list users/ --limit 100 --json")]
     List {
         /// How the keys begin; all without it
         #[arg(default_value = "")]

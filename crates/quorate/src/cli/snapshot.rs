@@ -43,6 +43,10 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Print batches and records, as `quorate log dump` does
+    #[command(after_help = "\
+Examples:
+  quorate snapshot dump data
+  quorate snapshot dump data/__cluster_metadata-0/00000000000000000008-0000000003.checkpoint")]
     Dump {
         /// A snapshot, or a directory whose newest is taken
         #[arg(value_name = "FILE|DIR")]
@@ -52,6 +56,10 @@ enum Command {
     },
     /// Print what a snapshot is, and its keys as a tree split at '/', with counts and bytes; of
     /// Kafka's, the cluster's state
+    #[command(after_help = "\
+Examples:
+  quorate snapshot tree data --depth 1
+  quorate snapshot tree kafka-data --json")]
     Tree {
         /// A snapshot, or a directory whose newest is taken
         #[arg(value_name = "FILE|DIR")]
@@ -64,6 +72,10 @@ enum Command {
     },
     /// Print which keys were added, removed and changed, with their versions; of Kafka's, which
     /// facts of the cluster
+    #[command(after_help = "\
+Examples:
+  quorate snapshot diff data
+  quorate snapshot diff node1/data node2/data --json")]
     Diff {
         /// A snapshot, or a directory whose newest is taken. Alone, it is compared with the one
         /// before it in its directory

@@ -81,6 +81,12 @@ pub fn kafkas(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let tail = quorate(stage, &["log", "tail", &data, "--once", "--json", "-n", "5"])?;
     let records = tail.lines().filter(|line| line.contains("\"metadata\":{")).count();
     ensure(tail.lines().count() >= 5 && records > 0, || format!("log tail says:\n{tail}"))?;
+    // It is Kafka's as long as that runs.
+    let refused = quorate(stage, &["run", &file]);
+    let says = |failure: &Failure| failure.0.contains("is locked by another process");
+    ensure(refused.as_ref().is_err_and(says), || {
+        format!("a node on Kafka's directory: {refused:?}")
+    })?;
     drop(running);
     let ours = quorate(stage, &["log", "dump", &log])?;
     let arguments = ["--files", &log, "--cluster-metadata-decoder"];
