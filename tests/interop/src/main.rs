@@ -7,6 +7,7 @@
 
 mod histories;
 mod java;
+mod mounts;
 mod porcupine;
 mod recorder;
 mod scenario;
@@ -16,7 +17,7 @@ mod values;
 use java::{ELDER, Kafka, NEWEST, OLDEST};
 use porcupine::Porcupine;
 use quorate_processes::{Profile, binary};
-use scenario::{Failure, Run, Scenario, Stage, need};
+use scenario::{Failure, Run, Scenario, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -94,6 +95,9 @@ fn prepare(picked: &[&Scenario], minutes: u64) -> Result<Prepared, Failure> {
     let target = std::path::absolute(target)?.join("interop");
     let needs = |wanted: fn(&Run) -> bool| picked.iter().any(|scenario| wanted(&scenario.run));
     // What is missing shows before anything is built or fetched for long.
+    if needs(|run| matches!(run, Run::Disks(_))) {
+        mounts::enter()?;
+    }
     let porcupine = match needs(|run| matches!(run, Run::Porcupine(_))) {
         true => Some(Porcupine::build(&target)?),
         false => None,
@@ -105,9 +109,6 @@ fn prepare(picked: &[&Scenario], minutes: u64) -> Result<Prepared, Failure> {
         }
         false => None,
     };
-    if needs(|run| matches!(run, Run::Disks(_))) {
-        need("mount", "--version", "util-linux")?;
-    }
     let binary = binary(Profile::Dev)?;
     let stage = kafka.map(|(kafka, elder, older)| {
         let binary = binary.clone();
