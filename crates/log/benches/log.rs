@@ -5,7 +5,12 @@
 //! in memory shows what the code costs, the operating system's what a sync adds. Run with
 //! `cargo bench -p quorate-log`; `TMPDIR` says which disk is measured.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks; the macro of the benches makes functions without"
+)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};

@@ -3,7 +3,11 @@
 //! Unix only: positioned reads and directory syncs have no portable form. Syncs are `fdatasync`,
 //! which covers a file's bytes and length.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this file alone may use the system"
+)]
 
 use crate::disk::{Disk, Mode};
 use bytes::Bytes;
@@ -50,8 +54,8 @@ impl OsDisk {
             let holder = String::from_utf8_lossy(&text).trim().to_owned();
             Err(LockError::Held { path: path.clone(), holder })
         };
-        // The directory as well, for the file may be removed under who holds it. Where a file system
-        // locks no directories the file has to do.
+        // The directory as well, for the file may be removed under who holds it. Where a file
+        // system locks no directories the file has to do.
         let directory = File::open(root.as_ref()).map_err(failed)?;
         if let Err(TryLockError::WouldBlock) = directory.try_lock() {
             return held();

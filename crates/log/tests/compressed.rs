@@ -1,7 +1,11 @@
 //! Compressed batches that Kafka's own classes (4.3.1) wrote: each file of `fixtures/compressed`
 //! holds the same four records, compressed in one of the four ways.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 mod common;
 

@@ -2,7 +2,7 @@
 //! model: what is found is a state that existed (T5 of the field reports: the pair of election and
 //! log), nothing that was reported durable is missing, and what was not whole is not there.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod common;
 

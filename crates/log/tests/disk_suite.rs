@@ -1,7 +1,11 @@
 //! What every [`Disk`] must do, on the operating system's and on the one in memory; and that both
 //! end up with the same bytes after the same work of a store.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 mod common;
 

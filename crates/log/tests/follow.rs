@@ -1,7 +1,11 @@
 //! Who follows a log through its files sees every batch once, waits for what is half written, and
 //! is told of cuts and of what was removed, whatever happened between two looks.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 mod common;
 

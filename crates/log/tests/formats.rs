@@ -1,7 +1,11 @@
 //! docs/FORMATS.md shows every file as the log writes it: each example there is made here and
 //! looked for, line by line. On a mismatch the test prints what belongs into the page.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! The log and its store from outside: what reads return, where segments begin, what a group costs,
 //! and what is refused at start.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod common;
 
@@ -344,7 +344,7 @@ fn a_format_that_was_cut_short_is_run_again() {
 }
 
 /// What Kafka's storage tool leaves of an initial controller's partition: the bootstrap snapshot.
-#[allow(clippy::disallowed_methods)] // fixtures are files
+#[allow(clippy::disallowed_methods, reason = "fixtures are files")]
 fn kafkas_format(without: &str) -> MemoryDisk {
     let disk = MemoryDisk::default();
     let name = "00000000000000000000-0000000000.checkpoint";

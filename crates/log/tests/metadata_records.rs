@@ -1,7 +1,11 @@
 //! Every metadata record that Kafka 4.3.1 wrote is read whole, shows as Kafka's own dump tool
 //! showed it, and is written back byte for byte.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Snapshots in the log: written, damaged, downloaded, adopted, trimmed behind, and the repair of a
 //! damaged log; with the power cut at every step of each.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod common;
 

@@ -4,7 +4,13 @@
 //! counted; the counting is on while times are taken, too. Run with
 //! `cargo bench -p quorate-machine`; one thread does it all.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    missing_docs,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks; the macro of the benches makes functions without"
+)]
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

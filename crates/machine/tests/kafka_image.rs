@@ -1,7 +1,11 @@
 //! The state that Kafka's metadata records make: of what Kafka 4.3.1 wrote, of made-up histories,
 //! and record by record.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, Rng, Uuid};

@@ -1,7 +1,11 @@
 //! The machine that only listens: whatever it is fed, and wherever a snapshot cuts what it is fed,
 //! it comes to the same state.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng, Time, Uuid};

@@ -4,7 +4,7 @@
 //! Requests come in turns, commits lag behind, leaders change and lose what was not committed. Each
 //! history is then replayed in every form (`Quorum::check`).
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod harness;
 

@@ -46,8 +46,8 @@ impl Seats {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-#[allow(clippy::disallowed_methods)] // fixtures are files
+#[allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+#[allow(clippy::disallowed_methods, reason = "fixtures are files")]
 mod tests {
     use super::*;
     use quorate_log::{MemoryDisk, Mode, Options, recover};

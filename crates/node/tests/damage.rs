@@ -2,7 +2,7 @@
 //! it all the same, from the next leader, and the old one begins anew and repairs itself. So does a
 //! node that finds the damage when it starts, if others have what it lost.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod world;
 

@@ -1,6 +1,6 @@
 //! What Kafka's tools ask of a node, answered as Kafka answers: field by field, in every version.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_log::{Meta, OsDisk};

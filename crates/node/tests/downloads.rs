@@ -3,7 +3,7 @@
 //!
 //! The second half of that is looked at after every step, by the world ([`World::round`]).
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod world;
 

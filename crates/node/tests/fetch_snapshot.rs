@@ -1,6 +1,6 @@
 //! What a node answers to FetchSnapshot, code by code and byte by byte, to whoever asks.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod world;
 

@@ -1,7 +1,7 @@
 //! Disks that fill up under nodes in one thread: writes are refused and nothing else, and they come
 //! back by themselves.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_base::{Offset, ReplicaId, Span, Time, Uuid};
 use quorate_log::{MemoryDisk, Meta, Reserved, Store, format};

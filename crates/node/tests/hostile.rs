@@ -1,7 +1,7 @@
 //! Bytes from anyone who can connect: each is answered as Kafka answers it or the connection is
 //! closed, and the node goes on serving everybody else.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_base::{ReplicaId, Rng, Span, Uuid};
 use quorate_log::{Meta, OsDisk};

@@ -3,7 +3,11 @@
 //! version that it is asked in is seen. And the reverse: a node that is told to speak like an older
 //! one.
 
-#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test ends where a fact is missing; what a test does not name it does not expect"
+)]
 
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_log::{Meta, OsDisk};

@@ -1,7 +1,7 @@
 //! Faults of other systems around snapshots, by their numbers in docs/TESTING.md, tried on whole
 //! replicas: from the files on their disks to what their machines hold.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod world;
 

@@ -1,7 +1,11 @@
 //! Snapshots of a node's own, on a disk in memory: when they are made, what a start makes of them,
 //! and what becomes of one that cannot be written or read.
 
-#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test ends where a fact is missing; what a test does not name it does not expect"
+)]
 
 use quorate_base::{Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::{Disk, MemoryDisk, Meta, Reserved, Store, format};

@@ -1,6 +1,6 @@
 //! `quorate dev` from end to end: real processes, real files, a killed leader.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod support;
 

@@ -3,7 +3,7 @@
 //! No consensus here: what is tested is what a client sees. The requests are bytes on a socket, so
 //! that broken ones can be sent too.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate::http::{self, Store};
 use quorate_base::{Epoch, Offset, Time};

@@ -1,7 +1,7 @@
 //! A node that keeps the metadata of a Kafka cluster: what it tells the active controller of
 //! itself, and what clients who ask it are told.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod support;
 

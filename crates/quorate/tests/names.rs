@@ -1,7 +1,7 @@
 //! The names of the log are settings: a quorum forms and serves under the topic, the topic id and
 //! the cluster id of Kafka's raft benchmark, as it does under its own.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod support;
 

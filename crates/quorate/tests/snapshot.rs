@@ -1,6 +1,6 @@
 //! `quorate snapshot` on snapshots that Kafka wrote and on ours, whole and damaged.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod support;
 

@@ -5,8 +5,8 @@
 //! The ids are those of the project's list of behaviours: 1-16 start-up, 18-34 state machine, 35-46
 //! states, 48-55 voter sets, 56-81 elections, 82-96 begin and end of epochs, 98-122 fetch and
 //! replication, 123-134 leader and high watermark. Ids from 135 on may be claimed and need not be.
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods)] // scripts are files
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+#![allow(clippy::disallowed_methods, reason = "scripts are files")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

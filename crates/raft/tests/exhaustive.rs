@@ -1,7 +1,7 @@
 //! Small worlds looked at whole: every vote request to every role, every set of fetch offsets of up
 //! to five voters. What is expected is written down here from docs/PROTOCOL.md, not taken from the
 //! crate.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid};
 use quorate_raft::*;

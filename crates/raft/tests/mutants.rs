@@ -4,9 +4,9 @@
 //! Only built with `RUSTFLAGS='--cfg mutants'` (and a target directory of its own). Prints who
 //! caught whom.
 #![cfg(mutants)]
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods)] // scripts are files
-#![allow(clippy::print_stderr)] // tests tell on stderr
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+#![allow(clippy::disallowed_methods, reason = "scripts are files")]
+#![allow(clippy::print_stderr, reason = "tests tell on stderr")]
 
 mod cluster;
 mod script;

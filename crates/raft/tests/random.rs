@@ -1,8 +1,8 @@
 //! Seeded random walks over one to seven cores: what scripts did not think of.
 //!
 //! A walk that fails names its seed; make a script of it. `WALKS=20000 cargo test` walks further.
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods)] // how far to walk is the caller's to say
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+#![allow(clippy::disallowed_methods, reason = "how far to walk is the caller's to say")]
 
 mod cluster;
 mod walk;
@@ -33,7 +33,7 @@ fn whatever_peers_say_nobody_panics_or_breaks_a_promise() {
 struct Seed(u64);
 
 impl Drop for Seed {
-    #[allow(clippy::print_stderr)] // tests tell on stderr
+    #[allow(clippy::print_stderr, reason = "tests tell on stderr")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("this was the walk of seed {}", self.0);

@@ -3,8 +3,8 @@
 //! A script is blocks of commands and, below `---`, the lines that they bring about.
 //! `UPDATE=1 cargo test` writes what comes out now; read it against the rules before you keep it,
 //! line by line: the scripts are the proof. How to write one: `tests/README.md`.
-#![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods)] // scripts are files
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+#![allow(clippy::disallowed_methods, reason = "scripts are files")]
 
 mod cluster;
 mod script;

@@ -1,7 +1,7 @@
 //! The command `sim` as a person meets it: what it refuses and why, what it prints of a failure,
 //! and that it leaves files alone.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The test of the tests: each rule that the protocol can be made to break must be noticed within a
 //! stated number of seeds. Runs only with `--cfg mutants`; docs/TESTING.md has the command.
 #![cfg(mutants)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_base::{Span, Time};
 use quorate_node::Mutant;

@@ -2,7 +2,7 @@
 //! both know: what we write it reads, with the same values in the fields of the same names; what it
 //! writes again is what we wrote; and what it wrote we read back as what we had.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod common;
 

@@ -3,7 +3,11 @@
 //!
 //! `UPDATE=1` rewrites the lines that show frames; look at the difference before you commit it.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 use bytes::Bytes;
 use quorate_wire::record::control::{ControlRecord, ControlType};

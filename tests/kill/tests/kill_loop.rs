@@ -1,7 +1,7 @@
 //! The kill loop in short: what CI runs of it. `cargo run -p quorate-kill -- --kills 200` is the
 //! long form.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_kill::{Options, run};
 use quorate_processes::{Profile, binary};

@@ -4,7 +4,7 @@
 //! starts, kills and asks; [`http`] is the small client that both use. Nothing here ends a process
 //! that it did not start, and a child ends with the process that started it, however that ends.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test ends where a fact is missing"))]
 
 mod binary;
 mod cluster;

@@ -1,7 +1,7 @@
 //! Three real processes: a follower was away while the leader cut its log behind a snapshot, comes
 //! back and copies that; and is killed in the middle of it, comes back again, and finishes.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_node::status::Status;
 use quorate_processes::http::Client;

@@ -1,7 +1,7 @@
 //! Files of a node that is down are damaged as a disk damages them. It starts, repairs itself from
 //! the others, and everything that was acknowledged is there; the only voter refuses in words.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_processes::http::Client;
 use quorate_processes::{Cluster, Profile, binary, poll};

@@ -1,7 +1,7 @@
 //! Real nodes write many times what retention leaves them: their files never take more than that,
 //! half-written ones and those on their way out included. The million is `quorate-bench`'s.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 use quorate_processes::http::Client;
 use quorate_processes::{Cluster, Profile, binary, poll};

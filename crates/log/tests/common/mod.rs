@@ -1,6 +1,11 @@
 //! What the tests of the log share: small batches, a formatted disk, a log with its store.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "each test file uses its part; a test ends where a fact is missing; a test may use files, threads and clocks"
+)]
 
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};

@@ -5,7 +5,7 @@
 //! lost. `check` compares every form in which a history can reach a machine. The simulator does all
 //! this with the real node; here a machine is tested alone.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod locks;
 

@@ -70,7 +70,7 @@ impl<M: Machine + Send + 'static> LaneThread<M> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 mod tests {
     use super::*;
     use bytes::Bytes;

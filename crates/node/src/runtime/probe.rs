@@ -74,7 +74,7 @@ fn too_slow(slowest: Span, election_timeout: Span, fetch_timeout: Span) -> Optio
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 mod tests {
     use super::*;
     use quorate_log::{MemoryDisk, Operation};

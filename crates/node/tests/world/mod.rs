@@ -5,8 +5,11 @@
 //! One thread, no chance but the replicas' own seeds: the same test gives the same run. After each
 //! round every machine is held against what machines were at that offset before.
 
-#![allow(clippy::unwrap_used)]
-#![allow(dead_code)] // Every test binary has a copy of its own, and needs its own part of it.
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+#![allow(
+    dead_code,
+    reason = "every test binary has a copy of its own, and needs its own part of it"
+)]
 
 use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};

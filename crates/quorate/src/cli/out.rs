@@ -1,7 +1,7 @@
 //! The only place that prints: facts to stdout, everything else to stderr, colours only to
 //! terminals.
 
-#![allow(clippy::print_stderr)]
+#![allow(clippy::print_stderr, reason = "a command talks to its terminal")]
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,11 @@
 //! What the tests of the binary share: a directory of their own, commands, HTTP, and waiting for
 //! facts.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its part; a test ends where a fact is missing"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -6,13 +6,13 @@
 //! `laws.rs` checks what takes more than one replica, or a disk, to see. It must never hold the
 //! cores' hands: what a core emits is carried out as it is.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, reason = "each test file uses its part")]
 
 mod laws;
 mod node;
 
 pub use laws::Laws;
-#[allow(unused_imports)] // scripts describe files
+#[allow(unused_imports, reason = "scripts describe files")]
 pub use node::Kept;
 pub use node::{Disk, Node, Picture, Record};
 

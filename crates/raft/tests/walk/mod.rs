@@ -5,7 +5,7 @@
 //! the hostile one everybody may say anything, and each node must keep what it owes to itself and
 //! to its disk.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use crate::cluster::{Cluster, Message, Record, Shape, endpoints, key};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span};

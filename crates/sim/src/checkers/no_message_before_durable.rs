@@ -253,7 +253,7 @@ impl NoMessageBeforeDurable {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 mod tests {
     use super::*;
     use quorate_base::{Epoch, ReplicaId, ReplicaKey};

@@ -79,7 +79,7 @@ fn number(text: &str, field: &str) -> Option<i64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 mod tests {
     use super::*;
     use quorate_base::{Epoch, ReplicaId, ReplicaKey};

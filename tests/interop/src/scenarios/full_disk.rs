@@ -2,8 +2,8 @@
 //! Nothing that was acknowledged may be lost, reads and elections go on meanwhile, writes come back
 //! by themselves once something else on the disk is deleted, and every file is right at the end.
 //!
-//! The file systems are tmpfs mounts, which nobody else sees (`mounts.rs`). Who may not mount cannot
-//! run this, and it fails and says so.
+//! The file systems are tmpfs mounts, which nobody else sees (`mounts.rs`). Who may not mount
+//! cannot run this, and it fails and says so.
 
 use crate::scenario::{Failure, PATIENCE, ensure};
 use quorate_processes::http::{Client, Response, Silence};
