@@ -115,15 +115,18 @@ pub trait Coder: Sized {
     /// Begins the tagged fields at the end of a struct.
     fn open_tags(&mut self) -> Result<Self::OpenTags, Error>;
 
-    /// A tagged field that we know. It is on the wire only while it differs from `absent`.
+    /// A tagged field that we know. It is on the wire only while it differs from `absent`, and
+    /// shown only then; what writes or reads bytes puts its number and size around it.
     fn tag<T: PartialEq>(
         &mut self,
-        open: &mut Self::OpenTags,
-        tag: u32,
+        _open: &mut Self::OpenTags,
+        _tag: u32,
         value: &mut T,
         absent: T,
         walk: impl FnOnce(&mut Self, &mut T) -> Result<(), Error>,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error> {
+        if *value == absent { Ok(()) } else { walk(self, value) }
+    }
 
     /// Ends the tagged fields, with those we do not know.
     fn close_tags(&mut self, open: Self::OpenTags, unknown: &mut Tags) -> Result<(), Error>;

@@ -207,17 +207,6 @@ impl Coder for JsonPrinter {
         Ok(())
     }
 
-    fn tag<T: PartialEq>(
-        &mut self,
-        _open: &mut (),
-        _tag: u32,
-        value: &mut T,
-        absent: T,
-        walk: impl FnOnce(&mut Self, &mut T) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if *value == absent { Ok(()) } else { walk(self, value) }
-    }
-
     fn close_tags(&mut self, _open: (), _unknown: &mut Tags) -> Result<(), Error> {
         Ok(())
     }

@@ -149,17 +149,6 @@ impl Coder for Printer {
         Ok(())
     }
 
-    fn tag<T: PartialEq>(
-        &mut self,
-        _open: &mut (),
-        _tag: u32,
-        value: &mut T,
-        absent: T,
-        walk: impl FnOnce(&mut Self, &mut T) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if *value == absent { Ok(()) } else { walk(self, value) }
-    }
-
     fn close_tags(&mut self, _open: (), unknown: &mut Tags) -> Result<(), Error> {
         unknown.iter().try_for_each(|(tag, content)| {
             self.show(&format!("Tag{tag}"), format_args!("<{} bytes>", content.len()))
