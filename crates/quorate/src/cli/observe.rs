@@ -118,7 +118,8 @@ async fn watch(args: &Args) -> Outcome {
     let mut node = Following::start(directory.path(), &quorum, &servers)?;
     let (Seen { picture, keys }, end) = node.catch_up(quorum.high_watermark).await?;
     printer.quorum(&quorum);
-    if !args.json {
+    // The tree of keys brings its own.
+    if !args.json && keys.is_empty() {
         out::line("");
     }
     let depth = args.depth.unwrap_or(ALL_LEVELS);

@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 use quorate::HostPort;
 use quorate_node::status::{ReplicaStatus, Status};
 use serde_json::json;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -154,8 +155,11 @@ fn whole(best: &Status, leader: String) -> String {
         true => number.map_or("unknown".to_owned(), |number| number.to_string()),
         false => "known to the leader only".to_owned(),
     };
-    let lag = followers().map(|replica| replica.lag).max().unwrap_or(Some(0));
-    let lag_ms = followers().map(|replica| replica.last_caught_up_ms).max().unwrap_or(Some(0));
+    // Who lags most; of whom nothing is known may lag by any time.
+    let most = followers().min_by_key(|replica| {
+        (replica.log_end, Reverse(replica.last_caught_up_ms.unwrap_or(u64::MAX)))
+    });
+    let (lag, lag_ms) = most.map_or((Some(0), Some(0)), |most| (most.lag, most.last_caught_up_ms));
     let voters: Vec<String> =
         best.voters.iter().map(|voter| format!("{}@{}", voter.node, voter.endpoint)).collect();
     let observers = best.replicas.iter().filter(|replica| replica.status == "observer");
@@ -367,6 +371,39 @@ fn capitalized(word: &str) -> String {
 mod tests {
     use super::*;
     use quorate_node::status::{DownloadStatus, PlaceInLog};
+
+    #[test]
+    fn the_lag_is_that_of_whoever_lags_most() {
+        let replica = |status: &str, log_end, caught_up| ReplicaStatus {
+            node: 1,
+            directory: None,
+            status: status.into(),
+            log_end,
+            lag: log_end.map(|end: u64| 9 - end),
+            last_fetch_ms: None,
+            last_caught_up_ms: caught_up,
+        };
+        for (followers, lag, lag_ms) in [
+            (&[][..], "0", "0"),
+            (&[(Some(9), Some(4))], "0", "4"),
+            (&[(Some(9), Some(4)), (Some(9), Some(7))], "0", "7"),
+            (&[(Some(9), Some(4)), (Some(6), Some(50))], "3", "50"),
+            (&[(Some(9), Some(4)), (Some(8), None)], "1", "unknown"),
+            (&[(None, None), (Some(8), Some(3))], "unknown", "unknown"),
+        ] {
+            let rows = followers.iter().map(|(end, ago)| replica("follower", *end, *ago));
+            let own = replica("leader", Some(9), Some(0));
+            let replicas = std::iter::once(own).chain(rows).collect();
+            let status = Status { role: "leader".into(), replicas, ..Status::default() };
+            let printed = whole(&status, "1".into());
+            let value = |name: &str| {
+                let line = printed.lines().find_map(|line| line.strip_prefix(name));
+                line.map(str::trim).unwrap_or_default().to_owned()
+            };
+            let told = (value("MaxFollowerLag:"), value("MaxFollowerLagTimeMs:"));
+            assert_eq!(told, (lag.to_owned(), lag_ms.to_owned()), "{followers:?}");
+        }
+    }
 
     #[test]
     fn what_is_unusual_stands_beside_whether_a_node_serves() {

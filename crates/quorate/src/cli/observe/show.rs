@@ -63,11 +63,16 @@ impl Printer {
                 "leftOut": counts.left_out, "keys": keys, "inTransaction": picture.in_transaction,
             }));
         }
+        let of = |count: u64, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        };
+        let (its_facts, its_keys) = (of(facts, "fact", "facts"), of(keys as u64, "key", "keys"));
         let what = match (facts, keys) {
             (0, 0) => format!("The log holds neither metadata nor keys, up to offset {end}."),
-            (0, keys) => format!("{keys} keys of a key-value store, as of offset {end}."),
-            (_, 0) => format!("{facts} facts, as of offset {end}."),
-            (_, keys) => format!("{facts} facts and {keys} keys, as of offset {end}."),
+            (0, _) => format!("{its_keys} of a key-value store, as of offset {end}."),
+            (_, 0) => format!("{its_facts}, as of offset {end}."),
+            (_, _) => format!("{its_facts} and {its_keys}, as of offset {end}."),
         };
         let gap = if facts == 0 && keys == 0 { "" } else { "\n" };
         out::line(&format!("{gap}{what}"));
