@@ -209,6 +209,10 @@ fn a_dump_of_what_is_damaged_shows_the_rest_and_fails_with_the_place() {
     assert_eq!(batches(&stdout), batches(&whole));
     assert!(stderr.contains("00000000000000000000.log at byte 0: expected checksum"), "{stderr}");
     assert!(stderr.contains("its records are not shown"), "{stderr}");
+    // Who follows the log comes to the place as well.
+    let (code, stdout, stderr) = run(&["log", "tail", &data, "--from", "0", "--once"]);
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert!(stderr.contains("00000000000000000000.log makes no sense from byte 0 on"), "{stderr}");
     let (stdout, stderr) = dump(&bytes[..30], &log);
     assert!(
         stderr.contains("byte 0: expected a batch, found expected 61 bytes, found 30"),

@@ -39,7 +39,7 @@ const ALL_LEVELS: u8 = 64;
 #[command(after_help = "\
 Examples:
   quorate observe --bootstrap controller1:9093
-  quorate observe --bootstrap 127.0.0.1:7201 --follow    a key-value store: its keys, then each write
+  quorate observe --bootstrap 127.0.0.1:7201                       the keys of `quorate dev`
   quorate observe --bootstrap c1:9093,c2:9093,c3:9093 --depth 2    what there is, counted
   quorate observe --bootstrap c1:9093 --follow                     then every change as it comes
   quorate observe --bootstrap c1:9093 --follow --http 127.0.0.1:9400 > changes.log     and metrics

@@ -30,8 +30,8 @@ Examples:
   quorate log tail data --from 0 --once --json | jq 'select(.key == \"greeting\")'
   quorate log tail kafka-data --json | jq '.metadata'
 
-Records look as `quorate log dump` shows them. Ctrl-c ends it. Where records were cut off again, or were
-removed before they could be read, a line says so.")]
+Records look as `quorate log dump` shows them. Ctrl-c ends it. Where records were cut off again, or
+were removed before they could be read, a line says so.")]
 pub(super) struct Args {
     /// A data directory or one of its partitions
     dir: PathBuf,
@@ -57,7 +57,7 @@ pub(super) fn tail(args: &Args) -> Outcome {
         None => Follow::newest(&disk, &folder, args.records),
     };
     let Some(mut follow) = follow.or_else(|bad| unread(dir, &bad))? else { return none(dir) };
-    let first = follow.first();
+    let (first, mut quiet) = (follow.first(), false);
     loop {
         let told = follow.next().or_else(|bad| unread(dir, &bad))?;
         // Who read this has seen enough.
@@ -101,9 +101,15 @@ pub(super) fn tail(args: &Args) -> Outcome {
                     dir.display()
                 ));
             }
-            None if args.once => return Ok(()),
-            None => std::thread::sleep(PAUSE),
+            // What looks wrong is looked at twice: it may be a write on its way.
+            None if args.once && quiet => return Ok(()),
+            None => {
+                quiet = true;
+                std::thread::sleep(PAUSE);
+                continue;
+            }
         }
+        quiet = false;
     }
 }
 
