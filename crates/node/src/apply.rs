@@ -82,8 +82,9 @@ impl Applied {
 
     /// The core says that all below is committed.
     pub fn committed(&mut self, upto: Offset) {
-        // A leader may tell less than a snapshot says that was loaded meanwhile.
-        self.commit = self.commit.max(upto);
+        // The core knows as committed what any snapshot holds that is loaded.
+        assert!(upto > self.commit, "{upto} is committed after {}", self.commit);
+        self.commit = upto;
     }
 
     /// A leader, perhaps this node, says that so much is committed; this node may lack some of it.

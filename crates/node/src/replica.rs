@@ -452,6 +452,7 @@ impl<M: Machine> Replica<M> {
         // Effects of the steps above may have lost or answered questions at once.
         self.digest_news();
         self.note_role();
+        self.note_silence();
     }
 
     /// A number that was not used before: for tickets, tokens and reads.

@@ -43,6 +43,9 @@ pub struct Status {
     /// this node votes or stands again.
     #[serde(default)]
     pub must_reach: Option<PlaceInLog>,
+    /// What that means and what to do, in words.
+    #[serde(default)]
+    pub damaged: Option<String>,
     /// The newest snapshot here.
     #[serde(default)]
     pub newest_snapshot: Option<SnapshotStatus>,
@@ -157,7 +160,9 @@ impl<M: Machine> Replica<M> {
     /// A picture of this replica.
     pub fn status(&self) -> Status {
         let view = self.quorum.view();
-        let not_ready_because = self.not_ready().map(|why| why + &self.begun_anew_in_words());
+        let damage = self.damage_in_words().map_or(String::new(), |damage| format!("; {damage}"));
+        let not_ready_because =
+            self.not_ready().map(|why| why + &damage + &self.begun_anew_in_words());
         let leads = view.role == RoleName::Leader;
         let voter_replica = |progress: &Progress| self.replica_status(progress, "follower");
         let observer_replica = |progress: &Progress| self.replica_status(progress, "observer");
@@ -191,6 +196,7 @@ impl<M: Machine> Replica<M> {
             ready: not_ready_because.is_none(),
             not_ready_because,
             must_reach: view.must_reach.map(PlaceInLog::from),
+            damaged: self.damage_in_words(),
             newest_snapshot: self.log.snapshots().last().map(|newest| SnapshotStatus {
                 id: newest.id.into(),
                 bytes: newest.bytes,
@@ -253,6 +259,26 @@ impl<M: Machine> Replica<M> {
             )),
             (Some(_), Some(_)) => None,
         }
+    }
+
+    /// What it means for this node that its log was damaged and is not what it was; and what to do.
+    pub(crate) fn damage_in_words(&self) -> Option<String> {
+        let view = self.quorum.view();
+        let OffsetEpoch { offset, epoch } = view.must_reach?;
+        let what = format!(
+            "the log of this node was damaged and is not yet back at offset {offset} of epoch {epoch}: until then the \
+             node is not elected, and votes only for one that holds as much"
+        );
+        let silence = self.now.since(self.heard_at);
+        let way = match self.leader.filter(|_| silence <= self.settings.fetch_timeout) {
+            Some(_) => "it copies from the leader what it lost; keep the other voters running",
+            None => {
+                "start the voters that are down: one that holds as much can be elected, and this node copies from it; \
+                 if every voter runs and says this, or lacks what the others held, put the directory of one back \
+                 from a copy"
+            }
+        };
+        Some(format!("{what}; {way}"))
     }
 
     /// What to know of a copy that does not come to its end; mostly nothing.

@@ -84,6 +84,12 @@ fn a_node_whose_log_is_damaged_at_a_start_elects_nobody_that_lacks_what_it_held(
             world.round();
             assert_eq!(world.leader(), None);
         }
+        let status = world.nodes[&damaged].replica.status();
+        let (why, reach) = (status.not_ready_because.unwrap(), status.must_reach.unwrap());
+        assert!(why.contains("the leader has not answered"), "{why}");
+        let place = format!("back at offset {} of epoch {}", reach.offset, reach.epoch);
+        assert!(why.contains(&place) && why.contains("start the voters that are down"), "{why}");
+        assert!(why.contains(&status.damaged.unwrap()), "{why}");
         world.stop(damaged);
         world.start(damaged).unwrap();
         assert_eq!(world.notes, [""; 0]);
@@ -95,6 +101,39 @@ fn a_node_whose_log_is_damaged_at_a_start_elects_nobody_that_lacks_what_it_held(
         world.leader() == Some(leader) && world.nodes.values().all(has)
     });
     assert_eq!(world.nodes[&damaged].replica.view().must_reach, None);
+}
+
+/// Of three voters two are damaged, and the third does not have what they held.
+#[test]
+fn two_damaged_voters_say_why_there_is_no_leader_and_what_to_do() {
+    let mut world = World::new(3, |_| {});
+    (1..=3).for_each(|id| world.start(id).unwrap());
+    world.until("somebody leads", |world| world.leader().is_some());
+    let leader = world.leader().unwrap();
+    let [follower, behind] = [1, 2].map(|more| (leader + more - 1) % 3 + 1);
+    world.stop(behind);
+    (0..20).for_each(|number| world.put(leader, number));
+    let end = world.nodes[&leader].replica.view().end;
+    world.until("it has all", |world| world.nodes[&follower].replica.view().durable >= end);
+    for id in [follower, leader] {
+        world.stop(id);
+        world.disks[id as usize - 1].flip_bit(SEGMENT, 1_500, 0);
+    }
+    (1..=3).for_each(|id| world.start(id).unwrap());
+    let until = world.now + Span::ms(30_000);
+    while world.now < until {
+        world.round();
+        assert_eq!(world.leader(), None);
+    }
+    for (id, node) in &world.nodes {
+        let status = node.replica.status();
+        let why = status.not_ready_because.unwrap();
+        let silent = ["no leader is known", "the leader has not answered", "does not answer"];
+        assert!(silent.iter().any(|silent| why.contains(silent)), "{id}: {why}");
+        let says = why.contains("was damaged") && why.contains("put the directory of one back");
+        assert_eq!(says, *id != behind, "{id}: {why}");
+        assert_eq!(status.damaged.is_some(), *id != behind, "{id}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod names;
 pub mod table;
+mod useless;
 mod values;
 
 use crate::properties;
@@ -95,6 +96,7 @@ pub fn read(text: &str, overrides: &[(String, String)]) -> Result<Settings, Vec<
     judge_names(&mut values, &mut notes);
     let machine = machine(&mut values);
     let config = build(&mut values, machine, &mut notes);
+    useless::judge(&mut values, &config, &mut notes);
     if values.problems.is_empty() {
         return Ok(Settings { config, machine, notes });
     }

@@ -74,15 +74,15 @@ fn a_minimal_file_has_kafkas_defaults() {
 fn every_setting_reaches_the_node() {
     let text = format!(
         "{GOOD}metadata.log.dir = /meta\nadvertised.listeners=CONTROLLER://x:1\n\
-         controller.quorum.election.timeout.ms=11\ncontroller.quorum.fetch.timeout.ms=12\n\
-         controller.quorum.election.backoff.max.ms=13\ncontroller.quorum.request.timeout.ms=14\n\
+         controller.quorum.election.timeout.ms=1011\ncontroller.quorum.fetch.timeout.ms=1012\n\
+         controller.quorum.election.backoff.max.ms=13\ncontroller.quorum.request.timeout.ms=1014\n\
          controller.quorum.retry.backoff.ms=15\ncontroller.quorum.fetch.max.bytes=16\n\
          controller.quorum.fetch.snapshot.max.bytes=22\n\
-         metadata.log.segment.bytes=8388609\nmetadata.log.segment.ms=17\n\
+         metadata.log.segment.bytes=8388609\nmetadata.log.segment.ms=1017\n\
          metadata.log.max.record.bytes.between.snapshots=19\n\
          metadata.log.max.snapshot.interval.ms=20\nmetadata.max.retention.bytes=21\n\
          metadata.max.retention.ms=-1\nquorate.cleanup.policy=delete\n\
-         socket.request.max.bytes=18\n\
+         socket.request.max.bytes=8388608\n\
          quorate.http.listen=127.0.0.1:0\nquorate.uncommitted.max.bytes=1048576\n\
          quorate.tail.max.bytes=1048577\ncontroller.quorum.bootstrap.servers=b:1,c:2\n\
          quorate.topic=__raft_performance_test\nquorate.topic.id=AAAAAAAAAAAAAAAAAAAAAg\n\
@@ -92,19 +92,19 @@ fn every_setting_reaches_the_node() {
     assert_eq!(config.id, Some(ReplicaId(3)), "an override wins");
     assert_eq!(config.directory.to_str(), Some("/meta"));
     assert_eq!(config.advertised.map(|at| at.port), Some(1));
-    assert_eq!(config.election_timeout, Span::ms(11));
-    assert_eq!(config.fetch_timeout, Span::ms(12));
+    assert_eq!(config.election_timeout, Span::ms(1_011));
+    assert_eq!(config.fetch_timeout, Span::ms(1_012));
     assert_eq!(config.election_backoff_max, Span::ms(13));
-    assert_eq!(config.request_timeout, Span::ms(14));
+    assert_eq!(config.request_timeout, Span::ms(1_014));
     assert_eq!(config.retry_backoff, Span::ms(15));
     assert_eq!((config.fetch_max_bytes, config.snapshot_max_bytes), (16, 22));
     assert_eq!(config.segment_bytes, 8_388_609);
-    assert_eq!(config.segment_ms, 17);
+    assert_eq!(config.segment_ms, 1_017);
     assert_eq!(config.snapshot_bytes, 19);
     assert_eq!(config.snapshot_interval, Span::ms(20));
     assert_eq!((config.retention_bytes, config.retention_ms), (Some(21), None));
     assert_eq!(config.cleanup, Cleanup::Delete);
-    assert_eq!(config.request_max_bytes, 18);
+    assert_eq!(config.request_max_bytes, 8_388_608);
     assert_eq!(config.http.map(|at| at.host).as_deref(), Some("127.0.0.1"));
     assert_eq!(config.uncommitted_max_bytes, 1_048_576);
     assert_eq!(config.tail_max_bytes, 1_048_577);
@@ -137,6 +137,39 @@ fn a_reserve_is_none_or_large_enough() {
         let text = format!("{GOOD}quorate.reserve.bytes={bytes}\n");
         assert_eq!(read(&text, &[]).expect("good").config.reserve_bytes, bytes);
     }
+}
+
+/// Each of these would start, say nothing, and be of no use.
+#[test]
+fn values_that_leave_a_node_useless_are_refused_with_what_to_do() {
+    let most = "must be 3600000 or less, in milliseconds: for as long";
+    let least = "must be 50 or more, in milliseconds: with less";
+    for (line, words) in [
+        ("socket.request.max.bytes=100", "must be 8388608 or more: nodes pass on what clients write in requests of up to that length, and a longer request than this closes its connection, so that less cuts the node off; without this line it is 104857600".to_owned()),
+        ("controller.quorum.election.timeout.ms=1", format!("{least} an election is over before votes are stored and counted, and nobody leads for long; without this line it is 1000")),
+        ("controller.quorum.fetch.timeout.ms=49", format!("{least} a leader is taken for dead while it stores what it answers, and nobody leads for long; without this line it is 2000")),
+        ("controller.quorum.request.timeout.ms=1", format!("{least} an answer counts as lost while it is on its way, and nobody leads for long; without this line it is 2000")),
+        ("controller.quorum.fetch.timeout.ms=2000000000", format!("{most} a leader that died is not replaced; without this line it is 2000")),
+        ("controller.quorum.retry.backoff.ms=20000000", format!("{most} a node that was down for a moment is not asked again; without this line it is 20")),
+        ("controller.quorum.retry.backoff.ms=0", "must be 1 or more: with 0 a node that is down is asked without a pause, and there is time for nothing else; without this line it is 20".to_owned()),
+        ("metadata.log.segment.ms=1", "must be 1000 or more, in milliseconds: with less nearly every write begins a file, until the file system takes no more of them; without this line it is 604800000".to_owned()),
+        ("quorate.http.listen=127.0.0.1:9093", "has port 9093, at which this node listens for the other nodes: only one of the two can be opened; take another port for HTTP".to_owned()),
+    ] {
+        check_problems(&format!("{line}\n"), &format!("line 6: {line}: {words}\n"));
+    }
+    check_notes(
+        "socket.request.max.bytes=8388608\ncontroller.quorum.fetch.timeout.ms=50\n\
+         controller.quorum.request.timeout.ms=3600000\ncontroller.quorum.retry.backoff.ms=1\n\
+         metadata.log.segment.ms=1000\nquorate.http.listen=127.0.0.1:9094\n\
+         controller.quorum.fetch.snapshot.max.bytes=16384\n",
+        &[],
+    );
+    check_notes(
+        "controller.quorum.fetch.snapshot.max.bytes=100\n",
+        &[
+            "controller.quorum.fetch.snapshot.max.bytes=100: a node that copies a snapshot asks its leader 10737419 times for each gigabyte, one after the other, and may never catch up with those that write; without that line it is 1048576",
+        ],
+    );
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn full() -> Status {
         ready: true,
         not_ready_because: Some(String::new()),
         must_reach: Some(id),
+        damaged: Some(String::new()),
         newest_snapshot: Some(SnapshotStatus { id, bytes: 1, age_ms: 1 }),
         snapshots: 1,
         download: Some(DownloadStatus { id, bytes: 1, total_bytes: Some(1), begun_anew: 0 }),

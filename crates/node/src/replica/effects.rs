@@ -7,12 +7,16 @@ use crate::links::{Class, News, Peer, Question};
 use crate::out::Out;
 use crate::status::RoleChange;
 use crate::translate;
-use quorate_base::{Epoch, ReplicaId, Time};
+use quorate_base::{Epoch, ReplicaId, Span, Time};
 use quorate_machine::Machine;
 use quorate_raft::{
     Call, Destination, Effect, Endpoint, ErrorKind, Fetched, Input, Loss, RoleName, Source,
 };
 use tracing::{error, info, warn};
+
+/// So many fetch timeouts without a leader are worth a line. An election takes less than two; when
+/// all nodes are started at once, or one by one by hand, there is none for a while.
+const SILENCE_FETCH_TIMEOUTS: u64 = 5;
 
 impl<M: Machine> Replica<M> {
     /// One step of the protocol, and its effects in order.
@@ -205,22 +209,42 @@ impl<M: Machine> Replica<M> {
         self.forwarder.rest_until = Time(0);
     }
 
-    /// Says once a minute that this node has lost its leader and finds no majority, and remembers
-    /// it.
+    /// Says once a minute that this node finds no leader, once that is so for longer than an
+    /// election or a first start of all nodes takes.
+    pub(super) fn note_silence(&mut self) {
+        let view = self.quorum.view();
+        let (role, epoch, damaged) = (view.role, view.epoch, view.must_reach.is_some());
+        if role == RoleName::Leader && self.leader == self.id {
+            self.heard_at = self.now;
+        }
+        let silence = self.now.since(self.heard_at);
+        let long = silence >= Span(SILENCE_FETCH_TIMEOUTS * self.settings.fetch_timeout.0);
+        if !long || self.is_stopping() || !self.once.say(self.now, "no leader is heard") {
+            return;
+        }
+        let (leader, silence_ms) = (view.leader, silence.as_ms());
+        let own = match damaged {
+            true => self.damage_in_words().unwrap_or_default(),
+            false => String::new(),
+        };
+        warn!(
+            %epoch,
+            leader = ?leader.map(|leader| leader.0),
+            %role,
+            silence_ms,
+            own,
+            "this node finds no leader, and refuses what its clients ask: a majority of the voters must be up and reach \
+             each other; start those that are down, and see on each that controller.quorum.voters names the addresses \
+             where they listen and that nothing between them stops connections"
+        );
+    }
+
+    /// Remembers what this node became.
     pub(super) fn note_role(&mut self) {
         let view = self.quorum.view();
         let (role, epoch, leader) = (view.role, view.epoch, view.leader);
         if std::mem::replace(&mut self.role, role) == role {
             return;
-        }
-        let asks = matches!(role, RoleName::Prospective | RoleName::ProspectiveVoted);
-        if asks && self.once.say(self.now, "no leader is heard") {
-            warn!(
-                %epoch,
-                leader = ?leader,
-                "no leader is heard: asking the other voters whether they would elect this node; \
-                 a majority of them must be up and reachable"
-            );
         }
         if self.quorum.is_caretaker() {
             warn!(

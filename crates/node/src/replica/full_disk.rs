@@ -114,7 +114,8 @@ impl<M: Machine> Replica<M> {
     }
 
     /// A leader without room makes way for one with room, once those who have it hold all that it
-    /// has itself. At most once a minute: it may be elected again for reasons of its own.
+    /// has itself. As long as its disk stays full, at most once a minute: it may be elected again
+    /// for reasons of its own. That its disk is full again is another matter.
     pub(crate) fn hand_over_when_the_disk_is_full(&mut self) {
         let Some(epoch) = self.leading.serving.filter(|_| self.room.full) else { return };
         let (view, end) = (self.quorum.view(), self.log.end());
@@ -124,8 +125,12 @@ impl<M: Machine> Replica<M> {
             voter.no_room == Some(false) && voter.end == Some(end) && since
         };
         let level = view.followers.iter().filter(level).count();
+        let since = self.room.since.0;
         let decided = self.clients.pending.is_empty() && self.applied.commit == end;
-        if decided && level > view.voters.len() / 2 && self.once.say(self.now, "full disk") {
+        if decided
+            && level > view.voters.len() / 2
+            && self.once.say(self.now, &format!("full disk {since}"))
+        {
             warn!(
                 "this leader's disk is full and a majority has room: it makes way for another leader"
             );

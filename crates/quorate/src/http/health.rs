@@ -21,10 +21,12 @@ pub(super) fn live() -> Reply {
 /// 200 or 503, with the reason in words.
 pub(super) async fn ready<M: Machine>(handle: &Handle<M>) -> Reply {
     match ask(handle).await {
-        Ok(status) if status.ready => match status.disk_full.or(status.too_many_full) {
-            None => text(StatusCode::OK, "ready"),
-            Some(why) => text(StatusCode::OK, &format!("ready, but {why}")),
-        },
+        Ok(status) if status.ready => {
+            match status.disk_full.or(status.too_many_full).or(status.damaged) {
+                None => text(StatusCode::OK, "ready"),
+                Some(why) => text(StatusCode::OK, &format!("ready, but {why}")),
+            }
+        }
         Ok(status) => {
             let why =
                 status.not_ready_because.unwrap_or_else(|| "the node has not said why".into());
