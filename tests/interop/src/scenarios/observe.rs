@@ -1,6 +1,6 @@
-//! `quorate observe` on a running cluster of Apache Kafka's, three controllers and a broker: what
-//! it shows is what Kafka's own tools say, it goes on when the leader and when all controllers are
-//! killed, and the cluster does not list it.
+//! `quorate observe` on a running cluster of Apache Kafka's, three controllers and two brokers:
+//! what it shows is what Kafka's own tools say, it goes on when the leader and when all are killed
+//! and when the log is trimmed, and the cluster does not list it.
 
 use super::snapshots::snapshots;
 use crate::java::Running;
@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 
 const CLUSTER: &str = "U7HrM6vDTwWK2XclkAu2_g";
 pub(super) const BROKER: usize = 9;
+const BROKERS: [usize; 2] = [BROKER, 10];
 const DIRECTORIES: [&str; 3] =
     ["HOMSeQ3sRdu175j0Wb8niA", "Pj4_cd-YRwSVpNdZdLOiHg", "omFXohrVRraWUN9F1_UaTQ"];
 /// A snapshot a second, and a log that is cut soon: Kafka looks once a minute.
@@ -28,8 +29,9 @@ const QUORUM: &str = "org.apache.kafka.tools.MetadataQuorumCommand";
 pub fn kafka(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let mut cluster = Cluster::format(stage, directory)?;
     (1..=3).try_for_each(|id| cluster.start(id))?;
-    let broker = cluster.start_java(BROKER)?;
-    cluster.create("orders", &["--partitions", "3", "--config", "retention.ms=123000"])?;
+    let brokers = [cluster.start_java(BROKERS[0])?, cluster.start_java(BROKERS[1])?];
+    let twice = ["--partitions", "3", "--replication-factor", "2"];
+    cluster.create("orders", &[&twice[..], &["--config", "retention.ms=123000"]].concat())?;
     cluster.create("payments", &["--partitions", "2", "--config", "cleanup.policy=compact"])?;
     cluster.alter(&["brokers", "--entity-default"], "log.cleaner.threads=2")?;
     cluster.alter(&["topics", "--entity-name", "orders"], "min.insync.replicas=1")?;
@@ -50,19 +52,25 @@ pub fn kafka(stage: &Stage, directory: &Path) -> Result<(), Failure> {
         object["type"] == "leader" && object["leader"] != leader
     })?;
 
-    // All die, and come back.
+    // All die, brokers too, and come back.
     (1..=3).for_each(|id| cluster.kill(id));
+    drop(brokers);
     cluster.wait_for("that nobody answers", &|object| object["type"] == "unreachable")?;
     (1..=3).try_for_each(|id| cluster.start(id))?;
+    let brokers = [cluster.start_java(BROKERS[0])?, cluster.start_java(BROKERS[1])?];
     cluster.create("again", &["--partitions", "1"])?;
     cluster.wait_for("a topic after the restart", &topic_called("again"))?;
+
+    // The log is trimmed under the one that follows.
+    cluster.wait_until_trimmed()?;
+    cluster.create("trimmed", &["--partitions", "1"])?;
+    cluster.wait_for("a topic of a trimmed log", &topic_called("trimmed"))?;
     cluster.every_change_once()?;
     drop(following);
 
     // Who comes now is given a snapshot, for the log's beginning is gone.
-    cluster.wait_until_trimmed()?;
-    cluster.same_as_kafkas_tools(6)?;
-    drop(broker);
+    cluster.same_as_kafkas_tools(7)?;
+    drop(brokers);
     Ok(())
 }
 
@@ -76,7 +84,7 @@ fn topic_called(name: &str) -> impl Fn(&Value) -> bool {
 pub(super) struct Cluster<'a> {
     stage: &'a Stage,
     directory: PathBuf,
-    /// Where the three controllers listen, and then the broker.
+    /// Where the three controllers listen, and then the brokers.
     at: Vec<SocketAddr>,
     controllers: [Option<Running>; 3],
     /// How many programs were started, for the names of their logs.
@@ -88,19 +96,19 @@ impl Cluster<'_> {
         std::fs::create_dir_all(directory)?;
         // All at once, so that they differ.
         let held: Vec<TcpListener> =
-            (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+            (0..5).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
         let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let (directory, controllers) = (directory.to_owned(), [None, None, None]);
         let cluster = Cluster { stage, directory, at, controllers, starts: 0 };
         let initial: Vec<String> =
             (0..3).map(|at| format!("{}@{}:{}", at + 1, cluster.at[at], DIRECTORIES[at])).collect();
         let initial = initial.join(",");
-        for id in [1, 2, 3, BROKER] {
+        for id in [1, 2, 3, BROKERS[0], BROKERS[1]] {
             let file = cluster.write_file(id)?;
             let mut arguments = vec!["format", "-t", CLUSTER, "-c", &file];
-            match id {
-                BROKER => arguments.push("--no-initial-controllers"),
-                _ => arguments.extend(["--initial-controllers", &initial]),
+            match BROKERS.contains(&id) {
+                true => arguments.push("--no-initial-controllers"),
+                false => arguments.extend(["--initial-controllers", &initial]),
             }
             stage.kafka.run("kafka.tools.StorageTool", &arguments)?;
         }
@@ -108,12 +116,12 @@ impl Cluster<'_> {
     }
 
     fn write_file(&self, id: usize) -> Result<String, Failure> {
-        let own = match id {
-            BROKER => format!(
+        let own = match BROKERS.iter().position(|broker| *broker == id) {
+            Some(nth) => format!(
                 "process.roles=broker\nlisteners=PLAINTEXT://{}\noffsets.topic.replication.factor=1\n",
-                self.at[3]
+                self.at[3 + nth]
             ),
-            _ => format!(
+            None => format!(
                 "process.roles=controller\nlisteners=CONTROLLER://{}\n{OFTEN}",
                 self.at[id - 1]
             ),
@@ -191,13 +199,13 @@ impl Cluster<'_> {
         leader.ok_or_else(|| Failure(format!("no leader in:\n{printed}")))
     }
 
-    /// All three controllers and the broker, and nobody else.
+    /// All three controllers and the brokers, and nobody else.
     fn not_listed(&self) -> Result<(), Failure> {
         let printed = self.quorum("--replication")?;
         let first = |line: &str| line.split('\t').next().unwrap_or_default().trim().to_owned();
         let mut nodes: Vec<String> = printed.lines().skip(1).map(first).collect();
         nodes.sort();
-        ensure(nodes == ["1", "2", "3", "9"], || {
+        ensure(nodes == ["1", "10", "2", "3", "9"], || {
             format!("only the cluster's own nodes are listed:\n{printed}")
         })
     }
@@ -240,10 +248,10 @@ impl Cluster<'_> {
             (metadata["type"] == "TOPIC_RECORD").then(|| metadata["data"]["name"].as_str())?
         });
         let topics: Vec<&str> = topics.collect();
-        ensure(topics == ["later", "after", "again"], || format!("topics: {topics:?}"))?;
+        ensure(topics == ["later", "after", "again", "trimmed"], || format!("topics: {topics:?}"))?;
         let offsets: Vec<u64> = changes.filter_map(|change| change["offset"].as_u64()).collect();
         // A topic and its partition at least, for each.
-        ensure(offsets.len() >= 6 && offsets.is_sorted_by(|a, b| a < b), || {
+        ensure(offsets.len() >= 8 && offsets.is_sorted_by(|a, b| a < b), || {
             format!("the offsets of changes ascend: {offsets:?}")
         })?;
         let gap = printed.iter().find(|object| object["type"] == "gap");
@@ -261,8 +269,19 @@ impl Cluster<'_> {
         Ok(poll("Kafka's controllers to trim their logs", 3 * PATIENCE, all)?)
     }
 
-    /// Observes once and compares with what Kafka's tools print.
+    /// What it shows is what Kafka's tools print, once replicas are where they were.
     fn same_as_kafkas_tools(&self, topics: usize) -> Result<(), Failure> {
+        let mut last = Ok(());
+        let same = poll("the facts to be those of Kafka's tools", PATIENCE, || {
+            last = self.compare(topics);
+            last.is_ok().then_some(())
+        });
+        last?;
+        Ok(same?)
+    }
+
+    /// Observes once and compares.
+    fn compare(&self, topics: usize) -> Result<(), Failure> {
         let output = self.command().output()?;
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -351,20 +370,21 @@ impl Cluster<'_> {
             .filter(|(path, _)| path.starts_with("brokers/"))
             .map(|(_, value)| value)
             .collect();
-        let [broker] = &brokers[..] else {
-            return Err(Failure(format!("one broker expected: {brokers:?}")));
-        };
-        let listener = &broker["endPoints"][0];
-        let shown = format!(
-            "{}:{} (id: {} ",
-            listener["host"].as_str().unwrap_or_default(),
-            listener["port"],
-            broker["brokerId"]
-        );
         let listed = printed.lines().filter(|line| line.contains("(id: ")).count();
-        ensure(listed == 1 && printed.contains(&shown), || {
-            format!("{shown} is not what Kafka's tool lists:\n{printed}")
-        })
+        ensure((listed, brokers.len()) == (2, 2), || format!("{brokers:?} is not {printed}"))?;
+        for broker in brokers {
+            let listener = &broker["endPoints"][0];
+            let shown = format!(
+                "{}:{} (id: {} ",
+                listener["host"].as_str().unwrap_or_default(),
+                listener["port"],
+                broker["brokerId"]
+            );
+            ensure(printed.contains(&shown), || {
+                format!("{shown} is not what Kafka's tool lists:\n{printed}")
+            })?;
+        }
+        Ok(())
     }
 }
 
