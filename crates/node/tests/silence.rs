@@ -1,7 +1,7 @@
 //! A node that finds no leader says so, and what to do, once that lasts: not while all nodes are
 //! started for the first time, nor for an election.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
 mod world;
 
