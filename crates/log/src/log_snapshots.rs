@@ -166,18 +166,17 @@ impl Log {
         None
     }
 
-    /// Forgets all but the newest snapshots of a log that begins at 0, where they only spare a
-    /// start its way. The files are the caller's to remove.
+    /// Forgets all but the newest snapshots of a log that is not cut behind them, where they only
+    /// spare a start its way. One at whose end the log begins stays: it stands for what was below.
+    /// The files are the caller's to remove.
     pub fn keep_newest_snapshots(&mut self, count: usize) -> Vec<String> {
-        if self.start > Offset::ZERO {
-            return Vec::new();
-        }
         let old = self.snapshots.len().saturating_sub(count);
-        let path =
-            |held: &Snapshot| crate::file::join(&self.options.partition, &snapshot_name(held.id));
-        let paths = self.snapshots[..old].iter().map(path).collect();
-        self.snapshots.drain(..old);
-        paths
+        let (start, partition) = (self.start, &self.options.partition);
+        let mut gone = self.snapshots[..old].to_vec();
+        gone.retain(|held| start == Offset::ZERO || held.id.offset != start);
+        self.snapshots.retain(|held| !gone.contains(held));
+        let path = |held: &Snapshot| crate::file::join(partition, &snapshot_name(held.id));
+        gone.iter().map(path).collect()
     }
 
     /// Gives up the whole log for a snapshot that was downloaded and checked

@@ -261,6 +261,29 @@ fn a_chunk_is_read_at_any_byte() {
 
 /// T7: retention against a plain model: drop the oldest while two are left and a limit is passed.
 /// Nothing beyond the newest snapshot goes, and a log that starts late has one that covers it.
+/// Found where a log that was cut once is to stay whole from then on: its snapshots were never
+/// removed.
+#[test]
+fn of_a_log_that_stays_whole_the_newest_snapshots_stay_and_that_at_its_start() {
+    for (start, stay, gone) in [(0, vec![10, 12], vec![4, 8]), (4, vec![4, 10, 12], vec![8])] {
+        let disk = formatted();
+        let mut node = grown(&disk);
+        for (end, epoch) in [(4, 1), (8, 2), (10, 3), (12, 3)] {
+            assert_eq!(node.log.frozen(write(&disk, id(end, epoch), 1).unwrap()), None);
+        }
+        if start > 0 {
+            node.jobs.push(node.log.trim(Offset(start), &[]));
+            node.run();
+        }
+        let removed = node.log.keep_newest_snapshots(2);
+        let named = |end: &u64| path(id(*end, 1 + (*end as u32 - 1) / 4));
+        assert_eq!(removed, gone.iter().map(named).collect::<Vec<_>>());
+        let held: Vec<u64> = node.log.snapshots().iter().map(|held| held.id.offset.0).collect();
+        assert_eq!(held, stay);
+        node.log.check();
+    }
+}
+
 #[test]
 fn retention_takes_the_oldest_first_and_never_the_newest() {
     let mut rng = Rng::new(7);
