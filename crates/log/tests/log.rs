@@ -281,7 +281,7 @@ fn a_cut_within_a_batch_that_only_the_disk_has_is_refused() {
 
 #[test]
 #[should_panic(expected = "an append begins at the end of the log")]
-fn an_append_elsewhere_is_a_programmers_error() {
+fn b118_an_append_elsewhere_is_a_programmers_error() {
     let recovery = recover(&mut formatted(), &options(1 << 20, 0)).unwrap();
     let mut log = Log::open(options(1 << 20, 0), &recovery);
     log.append(Offset(5), Offset(6), Epoch(1), batch(Offset(5), 1, Epoch(1), 10));

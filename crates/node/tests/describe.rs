@@ -69,7 +69,7 @@ async fn judge(stream: &mut TcpStream, end: i64) {
 }
 
 #[test]
-fn a_leader_describes_its_quorum_and_its_cluster() {
+fn b122_a_leader_describes_its_quorum_and_refuses_what_is_too_large_alone() {
     let directory = std::env::temp_dir().join(format!("quorate-describe-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let at = |port| HostPort { host: "127.0.0.1".into(), port };

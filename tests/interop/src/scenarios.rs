@@ -7,6 +7,7 @@ mod downloads;
 mod dump;
 mod full_disk;
 mod metadata;
+mod names;
 mod nodes;
 mod observe;
 mod observers;
@@ -73,6 +74,7 @@ pub const ALL: &[Scenario] = &[
         name: "an_independent_checker_accepts_the_kill_loop",
         run: Porcupine(checker::accepts_the_kill_loop),
     },
+    Scenario { name: "names_come_late_and_move", run: Disks(names::come_late_and_move) },
     Scenario { name: "nodes_live_through_full_disks", run: Disks(full_disk::lives_through) },
     Scenario { name: "two_checkers_agree_on_random_histories", run: Porcupine(checker::agrees) },
 ];

@@ -8,7 +8,7 @@ use crate::translate::{self, Payload};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId};
 use quorate_machine::Machine;
-use quorate_raft::{ErrorKind, FetchAnswer, Fetched, Input, Loss, Response};
+use quorate_raft::{Call, ErrorKind, FetchAnswer, Fetched, Input, Loss, Response};
 use quorate_wire::ResponseFrame;
 use tracing::{error, warn};
 
@@ -96,17 +96,7 @@ impl<M: Machine> Replica<M> {
                             self.lost(Question::Raft(call, asked), Loss::Dropped);
                             return;
                         }
-                        let (told, served) = (committed(&body), is_piece(&body));
-                        if let Some(body) = self.as_there_is_room(call, body) {
-                            self.step(Input::Response { call, body });
-                        }
-                        self.fetched.remove(&call);
-                        self.piece = None;
-                        if self.leader.is_some() {
-                            let heard = told.is_some() || served;
-                            self.heard_at = if heard { self.now } else { self.heard_at };
-                            told.into_iter().for_each(|told| self.applied.heard(told));
-                        }
+                        self.take_answer(call, body);
                     }
                     Err(why) => {
                         if self.once.say(self.now, &format!("{peer:?} {why}")) {
@@ -126,6 +116,24 @@ impl<M: Machine> Replica<M> {
                     }
                 }
             }
+        }
+    }
+
+    /// Gives the core what a peer answered.
+    fn take_answer(&mut self, call: Call, body: Response) {
+        let (told, served, decrees) = (committed(&body), is_piece(&body), decrees(&body));
+        if let Some(body) = self.as_there_is_room(call, body) {
+            self.step(Input::Response { call, body });
+        }
+        if decrees {
+            self.note_own_seat();
+        }
+        self.fetched.remove(&call);
+        self.piece = None;
+        if self.leader.is_some() {
+            let heard = told.is_some() || served;
+            self.heard_at = if heard { self.now } else { self.heard_at };
+            told.into_iter().for_each(|told| self.applied.heard(told));
         }
     }
 
@@ -194,6 +202,14 @@ fn is_piece(body: &Response) -> bool {
         | Response::EndQuorumEpoch(_)
         | Response::UpdateVoter(_) => false,
     }
+}
+
+/// Whether records say who counts.
+fn decrees(body: &Response) -> bool {
+    let Response::Fetch(FetchAnswer { fetched: Fetched::Batches(batches), .. }) = body else {
+        return false;
+    };
+    batches.iter().any(|batch| batch.decree.is_some())
 }
 
 /// The high watermark that a leader told in a fetch answer.

@@ -195,6 +195,7 @@ impl<M: Machine> Replica<M> {
             );
         }
         self.note_change(epoch, leader);
+        self.note_own_seat();
         self.lose_lead();
         self.epoch = epoch;
         self.leader = leader;
@@ -207,6 +208,25 @@ impl<M: Machine> Replica<M> {
             self.applied.heard(self.applied.commit);
         }
         self.forwarder.rest_until = Time(0);
+    }
+
+    /// Says that the voters of the log name another directory of this node's id: it has no vote,
+    /// and will not get one by itself.
+    pub(super) fn note_own_seat(&mut self) {
+        let (view, own) = (self.quorum.view(), self.settings.directory);
+        let seat = view.voters.iter().find(|voter| Some(voter.key.id) == self.id);
+        let named = seat.and_then(|voter| voter.key.directory);
+        if let Some(named) = named.filter(|named| *named != own)
+            && self.once.say(self.now, "another directory of ours votes")
+        {
+            error!(
+                %named,
+                %own,
+                "the voters of the log name another directory of this node's id: this node observes and has \
+                 no vote. If its disk was replaced, the old directory is to be removed from the voters and this \
+                 one added; if not, look whether node.id and log.dirs are those of this node"
+            );
+        }
     }
 
     /// Says once a minute that this node finds no leader, once that is so for longer than an

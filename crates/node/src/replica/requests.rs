@@ -89,8 +89,19 @@ impl<M: Machine> Replica<M> {
     fn note_directory(&mut self, body: &Request) {
         let Request::Fetch(Fetch { replica: Some(key), .. }) = body else { return };
         let Some(directory) = key.directory else { return };
-        if !self.quorum.view().voters.iter().any(|voter| voter.key.id == key.id) {
-            return;
+        let view = self.quorum.view();
+        let Some(voter) = view.voters.iter().find(|voter| voter.key.id == key.id) else { return };
+        let named = voter.key.directory;
+        if let Some(named) = named.filter(|named| *named != directory)
+            && self.once.say(self.now, &format!("voter {} is another", key.id))
+        {
+            warn!(
+                voter = %key.id,
+                %named,
+                now = %directory,
+                "a node with the id of a voter fetches from another directory than the voters of the log name: \
+                 it observes and has no vote; its disk was replaced, or two nodes have its node.id"
+            );
         }
         let before = self.directories.insert(key.id, directory);
         if let Some(before) = before.filter(|before| *before != directory)

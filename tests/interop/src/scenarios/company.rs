@@ -46,6 +46,7 @@ fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     // Without ours the two of Kafka's go on; it comes back and catches up.
     let end = quorum.kill_ours()?;
     quorum.create_topic("without")?;
+    quorum.replace_our_disk()?;
     quorum.start(OURS)?;
     quorum.follow(Some(second))?;
     quorum.beyond(end + 5)?;

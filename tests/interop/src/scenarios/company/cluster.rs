@@ -164,6 +164,33 @@ impl Company<'_> {
         self.running.contains_key(&id)
     }
 
+    /// Where the log names the voters: ours runs for a while on another directory, of which it says
+    /// that nobody named it (T24), and then has its own again.
+    pub fn replace_our_disk(&mut self) -> Result<(), Failure> {
+        if !self.in_log {
+            return Ok(());
+        }
+        let own = self.directory.join(std::format!("node-{OURS}"));
+        let kept = own.with_extension("kept");
+        std::fs::rename(&own, &kept)?;
+        let file = self.directory.join(std::format!("node-{OURS}.properties"));
+        self.our_format(&file.display().to_string())?;
+        self.start(OURS)?;
+        self.wait("our node to observe", |status| status.role == "observer" && status.ready)?;
+        let log = self.directory.join(std::format!("ours-{OURS}-{}.log", self.starts));
+        let mut said = String::new();
+        let all = ["name another directory of this node's id", "has registered this one"];
+        let seen = poll("our node to say that it has no vote", PATIENCE, || {
+            said = std::fs::read_to_string(&log).ok()?;
+            all.iter().all(|part| said.contains(part)).then_some(())
+        });
+        seen.map_err(|late| Failure(std::format!("{late}:\n{said}")))?;
+        self.kill(OURS);
+        std::fs::rename(&log, log.with_extension("seen"))?;
+        std::fs::remove_dir_all(&own)?;
+        Ok(std::fs::rename(&kept, &own)?)
+    }
+
     /// Where its log ended.
     pub fn kill_ours(&mut self) -> Result<u64, Failure> {
         let end = self.status()?.log_end;
