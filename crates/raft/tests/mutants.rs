@@ -23,7 +23,8 @@ const WALKS: u64 = 500;
 /// Not for walks. For the first the simulator has plans that aim at it (`deaf_leader` in its
 /// `tests/mutants.rs`); no honest leader offers a snapshot that is not ahead; disks of walks are
 /// not damaged, nobody in them is not to lead, and their voters are static. A copy that begins anew
-/// breaks no law of walks; and they hardly ever cut a log while it is copied, as the simulator does.
+/// breaks no law of walks; and they hardly ever cut a log while it is copied, as the simulator
+/// does.
 const NO_WALK: [Mutant; 8] = [
     Mutant::ForgetCopies,
     Mutant::TrimBelowCopies,
