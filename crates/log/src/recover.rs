@@ -72,7 +72,13 @@ fn recover_once<D: Disk>(
     let election = recover.election()?;
     let must_reach = must_reach_file::read(recover.disk, recover.dir)?;
     let mark = synced_file::read(recover.disk, recover.dir)?;
-    if must_reach.is_none() && matches!(mark, Found::Mark(_, _, true)) {
+    // Without a mark, what was set aside tells the same.
+    let owes = match mark {
+        Found::Mark(_, _, owing) => owing,
+        Found::Missing => names.iter().any(|name| name.ends_with(DAMAGED)),
+        Found::Unreadable => false,
+    };
+    if owes && must_reach.is_none() {
         let path = join(recover.dir, must_reach_file::NAME);
         let expected = "how far the log went before a part of it was set aside".to_owned();
         return Err(Error::Malformed { path, position: 0, expected, found: "no file".to_owned() });
@@ -351,7 +357,10 @@ impl<D: Disk> Recover<'_, D> {
             if let Some(fault) = scan.fault {
                 let position = scan.segment.size;
                 let torn = *base == last && position >= firm(mark, *base) && !fault.is_foreign();
-                if !torn {
+                // Where no mark tells them apart, what goes on behind it was not torn.
+                let goes_on = mark == Found::Missing
+                    && last_right(self.disk, self.dir, &[*base])?.offset > scan.end;
+                if !torn || goes_on {
                     let expected = format!("the batch at offset {}", scan.end);
                     let found = fault.to_string();
                     return Err(Error::Damaged { path, position, expected, found });

@@ -53,12 +53,22 @@ pub(crate) enum Found {
     Mark(Mark, u64, bool),
     /// No file: the directory was never ours.
     Missing,
-    /// A file without a valid slot: nothing is known, so nothing may be cut.
+    /// A file without a valid slot, or with one that was one: which of the two counted is not known,
+    /// so nothing may be cut.
     Unreadable,
 }
 
 pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Found, Error> {
     let Some(bytes) = read_file(disk, &join(dir, NAME))? else { return Ok(Found::Missing) };
+    // A device leaves the old slot or the new one; what is neither, nor never written, has rotted.
+    let rotten = |at: usize| {
+        let slot = bytes.get(at..).unwrap_or_default();
+        let slot = &slot[..slot.len().min(SLOT_BYTES)];
+        Slot::decode(slot).is_none() && slot.iter().any(|byte| *byte != 0)
+    };
+    if [0, SPACING].into_iter().any(rotten) {
+        return Ok(Found::Unreadable);
+    }
     let newest = slots(&bytes).into_iter().flatten().max_by_key(|slot| slot.sequence);
     Ok(newest.map_or(Found::Unreadable, |Slot { mark, sequence, owing }| {
         Found::Mark(mark, sequence, owing)
@@ -214,18 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_valid_slot_counts_and_a_torn_one_leaves_the_mark_before() {
+    fn the_newest_slot_counts_and_one_that_rotted_leaves_nothing_known() {
         let mut disk = MemoryDisk::default();
         assert_eq!(read(&mut disk, "").unwrap(), Found::Missing);
         create(&mut disk, "", mark(1)).unwrap();
+        assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(1), 0, false));
         let mut file = SyncedFile::open(&mut disk, "").unwrap();
         for end in 2..6 {
             file.write(&mut disk, mark(end)).unwrap();
             assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(end), end - 1, false));
         }
-        disk.flip_bit(NAME, 20, 3);
-        assert_eq!(read(&mut disk, "").unwrap(), Found::Mark(mark(4), 3, false));
-        disk.flip_bit(NAME, 4096 + 43, 0);
-        assert_eq!(read(&mut disk, "").unwrap(), Found::Unreadable);
+        for (at, bit) in [(20, 3), (4096 + 43, 0), (SPACING + 7, 1)] {
+            let mut rotten = disk.fork();
+            rotten.flip_bit(NAME, at, bit);
+            assert_eq!(read(&mut rotten, "").unwrap(), Found::Unreadable, "byte {at}");
+        }
     }
 }
