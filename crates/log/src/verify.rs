@@ -18,6 +18,7 @@ use crate::file::{join, read_file};
 use crate::index::IndexCheck;
 use crate::reader::{BatchReader, Found};
 use crate::segment::file_name;
+use crate::set_aside::last_right;
 use crate::snapshot_name::{DAMAGED, SnapshotName};
 use crate::synced_file::{self, Mark};
 use crate::{
@@ -271,7 +272,7 @@ impl<D: Disk> Verify<'_, D> {
             synced_file::Found::Missing => None,
             synced_file::Found::Unreadable => {
                 let path = join(dir, synced_file::NAME);
-                self.find(&path, 0, "a valid slot", "none", Remedy::NextStart);
+                self.find(&path, 0, "a mark", "none that can be believed", Remedy::NextStart);
                 None
             }
         };
@@ -380,14 +381,19 @@ impl<D: Disk> Verify<'_, D> {
                 walked.lost = true;
                 break;
             }
-            let expected = format!("the batch at offset {}", walked.end);
+            let stood = walked.end;
+            let expected = format!("the batch at offset {stood}");
             let at = At { segment: base, position };
             let placed = header.filter(|header| !was_damaged || is_plausible(header));
             let order = placed.and_then(|header| walked.pass(&header, at, known.table.as_ref()));
             // Where the next batch begins is nothing that can be relied on now.
             walked.lost |= placed.is_none();
             if let Some(fault) = fault.or(order) {
-                torn |= last && position >= firm && !fault.is_foreign();
+                // As recovery has it: without a mark, what goes on behind it was not torn.
+                let goes_on = !torn
+                    && known.synced == synced_file::Found::Missing
+                    && last_right(self.disk, dir, &[base])?.offset > stood;
+                torn |= last && position >= firm && !fault.is_foreign() && !goes_on;
                 let remedy = if torn { Remedy::NextStart } else { Remedy::Leader };
                 match matches!(fault, Fault::EpochFell { .. }) && !torn {
                     true => walked.fell(),

@@ -436,6 +436,31 @@ fn verify_knows_trimmed_logs_missing_snapshots_and_what_a_log_must_reach() {
     assert!(recover(&mut disk.clone(), &options()).is_err(), "recovery agrees");
 }
 
+/// Found by somebody who took the mark away: whole batches behind damage were then cut as a torn tail.
+#[test]
+fn without_a_mark_what_goes_on_behind_damage_is_no_torn_tail() {
+    let sound = sound_of("whole");
+    let mut disk = sound.disk.fork();
+    let last = segments(&disk).pop().unwrap();
+    disk.remove(&path("quorate-synced")).unwrap();
+    assert_eq!(recover(&mut disk.fork(), &options()).unwrap().end, Offset(12), "nothing is wrong");
+
+    disk.flip_bit(&path(&last), 100, 0);
+    let found = verify(&mut disk.fork(), "").unwrap();
+    let told = |found: &quorate_log::Finding| found.path == path(&last) && !found.mends();
+    assert!(found.iter().any(told), "{found:?}");
+    let error = recover(&mut disk.fork(), &options()).unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    let recovery = judge(&sound, &disk, "without a mark");
+    assert_eq!(recovery.must_reach, Some(id(12, 3)));
+
+    // Nor does it begin anew without both, beside what was set aside.
+    disk.remove(&path("quorate-synced")).unwrap();
+    disk.remove(MUST_REACH).unwrap();
+    let error = recover(&mut disk.fork(), &options()).unwrap_err();
+    assert!(error.to_string().contains("quorate-must-reach"), "{error}");
+}
+
 /// Frozen snapshots are read-only, which must not keep a damaged one from being set aside; and what
 /// cannot be read at all is an error of the disk, never taken for damage.
 #[test]

@@ -127,7 +127,12 @@ fn other_files_are_judged_too() {
     check(&inner("leader-epoch-checkpoint"), b"0\n", true, "at byte 2: expected the number");
     let epochs = b"0\n4\n1 0\n2 4\n3 9\n4 12\n";
     check(&inner("leader-epoch-checkpoint"), epochs, false, "at byte 0: expected epoch 3 from 8");
-    check(&inner("quorate-synced"), b"", true, "at byte 0: expected a valid slot");
+    check(
+        &inner("quorate-synced"),
+        b"",
+        true,
+        "at byte 0: expected a mark, found none that can be believed",
+    );
     let index = [0, 0, 0, 1, 0, 0, 0, 9];
     check(&inner("00000000000000000000.index"), &index, true, "at byte 0: expected the place");
 

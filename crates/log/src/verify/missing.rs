@@ -87,7 +87,11 @@ impl<D: Disk> Verify<'_, D> {
             let expected = "the epoch and the vote of a node that has records";
             self.miss(join(dir, election_file::NAME), expected, Remedy::Replace);
         }
-        let owes = matches!(synced_file::read(self.disk, dir)?, Found::Mark(_, _, true));
+        let owes = match synced_file::read(self.disk, dir)? {
+            Found::Mark(_, _, owing) => owing,
+            Found::Missing => folder.names.iter().any(|name| name.ends_with(DAMAGED)),
+            Found::Unreadable => false,
+        };
         if owes && !folder.has(must_reach_file::NAME) {
             let expected = "how far the log went before a part of it was set aside";
             self.miss(join(dir, must_reach_file::NAME), expected, Remedy::Replace);
