@@ -53,8 +53,8 @@ pub(crate) enum Found {
     Mark(Mark, u64, bool),
     /// No file: the directory was never ours.
     Missing,
-    /// A file without a valid slot, or with one that was one: which of the two counted is not known,
-    /// so nothing may be cut.
+    /// A file without a valid slot, or with one that was one: which of the two counted is not
+    /// known, so nothing may be cut.
     Unreadable,
 }
 

@@ -436,7 +436,8 @@ fn verify_knows_trimmed_logs_missing_snapshots_and_what_a_log_must_reach() {
     assert!(recover(&mut disk.clone(), &options()).is_err(), "recovery agrees");
 }
 
-/// Found by somebody who took the mark away: whole batches behind damage were then cut as a torn tail.
+/// Found by somebody who took the mark away: whole batches behind damage were then cut as a torn
+/// tail.
 #[test]
 fn without_a_mark_what_goes_on_behind_damage_is_no_torn_tail() {
     let sound = sound_of("whole");
