@@ -67,6 +67,8 @@ pub struct Follow<D: Disk> {
     doubt: Option<(Offset, u64)>,
     /// The segment was read to its end after the next one was there.
     read_again: bool,
+    /// Where the last look ended within a batch, and how.
+    torn: Option<(u64, Fault)>,
 }
 
 impl<D: Disk> Follow<D> {
@@ -113,7 +115,15 @@ impl<D: Disk> Follow<D> {
             seen: VecDeque::new(),
             doubt: None,
             read_again: false,
+            torn: None,
         }
+    }
+
+    /// Where the log ended within a batch when nothing came of the last look: the file, the byte
+    /// and how. A write on its way looks so for a moment, damage for ever.
+    pub fn torn(&self) -> Option<(String, u64, Fault)> {
+        let (position, fault) = self.torn?;
+        Some((join(&self.dir, &file_name(self.at.segment)), position, fault))
     }
 
     /// Byte of a batch at or before an offset, as the index knows it; 0 if it is not right.
@@ -153,6 +163,7 @@ impl<D: Disk> Follow<D> {
     #[expect(clippy::should_implement_trait, reason = "more may come after none")]
     pub fn next(&mut self) -> Result<Option<Followed>, Error> {
         loop {
+            self.torn = None;
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
                 None => match self.look_anew()? {
@@ -162,6 +173,7 @@ impl<D: Disk> Follow<D> {
             };
             let position = reader.position();
             let found = reader.next()?;
+            let mut after = None;
             let (header, fault) = match found {
                 Some(Found::Batch(batch)) => {
                     let header = batch.header;
@@ -178,13 +190,32 @@ impl<D: Disk> Follow<D> {
                 }
                 Some(Found::Damaged(header, fault)) => (Some(header), fault),
                 // Room that was put aside for batches to come is full of zeros.
-                Some(Found::Nothing(Fault::Length { found: 0 } | Fault::Cut { .. })) | None => {
-                    match self.at_the_end()? {
+                Some(Found::Nothing(fault @ Fault::Length { found: 0 }))
+                    if !reader.is_blank(position)? =>
+                {
+                    (None, fault)
+                }
+                Some(Found::Nothing(fault @ (Fault::Length { found: 0 } | Fault::Cut { .. }))) => {
+                    let cut = matches!(fault, Fault::Cut { .. }).then_some(fault);
+                    match self.at_the_end(position, cut)? {
                         End::Goes => continue,
                         End::Waits => return Ok(None),
                         End::Gap(from, end) => return Ok(Some(Followed::Gap(from, end))),
+                        End::Wrong(fault, next) => {
+                            after = Some(next);
+                            (None, fault)
+                        }
                     }
                 }
+                None => match self.at_the_end(position, None)? {
+                    End::Goes => continue,
+                    End::Waits => return Ok(None),
+                    End::Gap(from, end) => return Ok(Some(Followed::Gap(from, end))),
+                    End::Wrong(fault, next) => {
+                        after = Some(next);
+                        (None, fault)
+                    }
+                },
                 Some(Found::Nothing(fault)) => (None, fault),
             };
             let place = (self.at.segment, position);
@@ -192,9 +223,13 @@ impl<D: Disk> Follow<D> {
                 return Ok(None);
             }
             // Known to be wrong, and still a place to go on from, if there is one.
+            let path = join(&self.dir, &file_name(self.at.segment));
             self.at.position = header.map_or(reader.len(), |header| position + header.bytes);
             self.at.end = None;
-            let path = join(&self.dir, &file_name(self.at.segment));
+            if let Some(segment) = after {
+                self.at = At { segment, position: 0, end: None };
+                self.read_again = false;
+            }
             return Ok(Some(Followed::Damaged { path, position, fault }));
         }
     }
@@ -257,18 +292,31 @@ impl<D: Disk> Follow<D> {
         Ok(Followed::Cut(first))
     }
 
-    /// The segment has no more, for now or for ever.
-    fn at_the_end(&mut self) -> Result<End, Error> {
+    /// The segment has no more, for now or for ever; `cut` if it ends within a batch.
+    fn at_the_end(&mut self, position: u64, cut: Option<Fault>) -> Result<End, Error> {
         let bases = bases(&self.disk, &self.dir)?;
-        let Some(next) = bases.into_iter().find(|base| *base > self.at.segment) else {
+        let Some(next) = bases.iter().copied().find(|base| *base > self.at.segment) else {
+            self.torn = cut.map(|fault| (position, fault));
             return Ok(End::Waits);
         };
         // It may have grown before the next one was begun.
         if !std::mem::replace(&mut self.read_again, true) {
             return Ok(End::Goes);
         }
+        // Nobody writes here any more. What is removed goes from the front, so that records between
+        // two segments that are there are missing.
+        let is_there = bases.contains(&self.at.segment);
+        let end = match self.at.end {
+            Some(end) => end,
+            None if position == 0 => self.at.segment,
+            // Behind damage that was told already.
+            None => next,
+        };
+        let gap = (next > end).then_some(Fault::Gap { expected: end, found: next });
+        if let Some(fault) = cut.or(gap).filter(|_| is_there) {
+            return Ok(End::Wrong(fault, next));
+        }
         self.read_again = false;
-        let end = self.at.end.unwrap_or(next);
         self.at = At { segment: next, position: 0, end: None };
         Ok(if next > end { End::Gap(end, next) } else { End::Goes })
     }
@@ -278,6 +326,8 @@ enum End {
     Goes,
     Waits,
     Gap(Offset, Offset),
+    /// The fault, and the segment behind it.
+    Wrong(Fault, Offset),
 }
 
 /// The segments in a folder, in order.

@@ -14,6 +14,8 @@ use bytes::Bytes;
 const LARGEST_BYTES: u64 = 256 << 20;
 /// Read at once, or more where a batch is larger.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// As far as it is looked whether room is unused.
+const BLANK_BYTES: u64 = 64 << 10;
 
 /// What lies at a place where a batch should begin.
 pub(crate) enum Found {
@@ -96,6 +98,14 @@ impl<D: Disk> BatchReader<D> {
         }
         self.position = self.len;
         Ok(())
+    }
+
+    /// Whether there are only zeros from this byte on, as far as it is looked.
+    pub fn is_blank(&self, from: u64) -> Result<bool, Error> {
+        let mut bytes = vec![0; (self.len - from).min(BLANK_BYTES) as usize];
+        let read = self.disk.read(&self.file, from, &mut bytes);
+        let read = read.map_err(Error::io(Operation::Read, &self.path))?;
+        Ok(bytes[..read].iter().all(|byte| *byte == 0))
     }
 
     fn header(&mut self, have: u64) -> Result<Result<Header, Fault>, Error> {

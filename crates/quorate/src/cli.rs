@@ -91,6 +91,11 @@ pub(crate) fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::snapshot(args),
         Command::RandomUuid => random_uuid().map(|id| out::line(&id.to_string())),
     };
+    // What was asked for is not there if it could not be printed.
+    let outcome = match (outcome, out::fault()) {
+        (Ok(()), Some(fault)) => failed(fault),
+        (outcome, _) => outcome,
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed(what)) => {

@@ -329,3 +329,18 @@ fn status_tells_a_leader_that_answers_from_one_that_is_only_named() {
         assert_eq!(facts["leader_answers"], Value::from(answers), "{stdout}");
     }
 }
+
+#[test]
+fn what_cannot_be_printed_fails_and_a_reader_who_left_does_not() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for command in [&["run", "--help-config"][..], &["random-uuid"]] {
+        let output = quorate(command).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(FAILED), "{command:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("not all could be printed"), "{command:?}: {stderr}");
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = quorate(&["random-uuid"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}

@@ -281,3 +281,42 @@ fn tail_prints_each_record_of_a_running_node_as_it_comes() {
         "{stdout}"
     );
 }
+
+/// Nothing that is missing or damaged ends it as if the log ended there.
+#[test]
+fn a_tail_of_what_is_damaged_says_where_and_fails() {
+    let scratch = Scratch::new("log-tail-damaged");
+    let (data, partition, _) = used(&scratch);
+    let log = format!("{partition}/00000000000000000000.log");
+    let whole = std::fs::read(&log).unwrap();
+    let tail = |bytes: &[u8]| {
+        std::fs::write(&log, bytes).unwrap();
+        let (code, stdout, stderr) = run(&["log", "tail", &data, "--from", "0", "--once"]);
+        (code, stdout.lines().count(), stderr)
+    };
+    let (code, records, stderr) = tail(&whole);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let second = 12 + u32::from_be_bytes(*whole[8..].first_chunk().unwrap()) as usize;
+    assert!(second < whole.len() && records > 1);
+    let damaged = |at: usize, with: &[u8]| {
+        let mut bytes = whole.clone();
+        bytes[at..at + with.len()].copy_from_slice(with);
+        bytes
+    };
+    // A length that goes beyond the file, and one that is zero with more behind it.
+    for with in [&[0x7f][..], &[0; 4]] {
+        let (code, printed, stderr) = tail(&damaged(second + 8, with));
+        assert!(code == 1 && printed > 0 && printed < records, "{printed} of {records}");
+        let place = format!("00000000000000000000.log makes no sense from byte {second} on");
+        assert!(stderr.contains(&place), "{stderr}");
+    }
+    for bytes in [vec![0x5a; 4_000], whole[..whole.len() - 1].to_vec()] {
+        let (code, _, stderr) = tail(&bytes);
+        assert!(code == 1 && stderr.contains("makes no sense from byte"), "{stderr}");
+    }
+    // Records between two segments are missing; no snapshot stands for them.
+    std::fs::write(format!("{partition}/00000000000000900000.log"), b"").unwrap();
+    let (code, printed, stderr) = tail(&whole);
+    assert_eq!((code, printed), (1, records));
+    assert!(stderr.contains("found 900000"), "{stderr}");
+}

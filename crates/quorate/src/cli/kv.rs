@@ -222,6 +222,9 @@ async fn list(prefix: OsString, limit: Option<u64>, common: &Common) -> Outcome 
         for item in items {
             print_item(item, common.json);
         }
+        if out::closed() {
+            return Ok(());
+        }
         left -= (items.len() as u64).min(left);
         // A star in place of the state: the next page may show a later one.
         match page["next"].as_str().and_then(|next| next.split_once('.')) {

@@ -4,10 +4,10 @@
 #![allow(clippy::print_stderr, reason = "a command talks to its terminal")]
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
-/// Set once something could not be printed.
-static CLOSED: AtomicBool = AtomicBool::new(false);
+/// Why something could not be printed, once it could not.
+static FAULT: OnceLock<io::Error> = OnceLock::new();
 
 /// A line of what was asked for. A reader that has seen enough and closed the pipe is no error.
 pub(crate) fn line(text: &str) {
@@ -17,14 +17,23 @@ pub(crate) fn line(text: &str) {
 /// Bytes as they are.
 pub(crate) fn bytes(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
-    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
-        CLOSED.store(true, Ordering::Relaxed);
+    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        // Only the first one counts.
+        let _ = FAULT.set(error);
     }
 }
 
-/// Whether who read this has seen enough: a command that would go on printing ends.
+/// Whether nothing can be printed any more: a command that would go on printing ends.
 pub(crate) fn closed() -> bool {
-    CLOSED.load(Ordering::Relaxed)
+    FAULT.get().is_some()
+}
+
+/// Why not all could be printed, unless who read it has seen enough.
+pub(crate) fn fault() -> Option<String> {
+    let error = FAULT.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
+    Some(format!(
+        "not all could be printed: stdout takes no more ({error}); make room, or send it elsewhere"
+    ))
 }
 
 /// Facts for programs, on one line.

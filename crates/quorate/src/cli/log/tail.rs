@@ -8,7 +8,7 @@ use crate::cli::metadata::Shape;
 use crate::cli::{Failure, Outcome, failed, out};
 use clap::Parser;
 use quorate_base::Offset;
-use quorate_log::{Fact, Follow, Followed, OsDisk};
+use quorate_log::{Fact, Fault, Follow, Followed, OsDisk};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(super) fn tail(args: &Args) -> Outcome {
         None => Follow::newest(&disk, &folder, args.records),
     };
     let Some(mut follow) = follow.or_else(|bad| unread(dir, &bad))? else { return none(dir) };
-    let (first, mut quiet) = (follow.first(), false);
+    let (first, mut quiet, mut told_torn) = (follow.first(), false, None);
     loop {
         let told = follow.next().or_else(|bad| unread(dir, &bad))?;
         // Who read this has seen enough.
@@ -96,14 +96,27 @@ pub(super) fn tail(args: &Args) -> Outcome {
                 ),
             ),
             Some(Followed::Damaged { path, position, fault }) => {
-                return failed(format!(
-                    "{}: {path} makes no sense from byte {position} on: {fault}. Nothing was changed; quorate log verify says what to do",
-                    dir.display()
-                ));
+                return senseless(dir, &path, position, &fault);
             }
             // What looks wrong is looked at twice: it may be a write on its way.
-            None if args.once && quiet => return Ok(()),
+            None if args.once && quiet => {
+                return match follow.torn() {
+                    Some((path, position, fault)) => senseless(dir, &path, position, &fault),
+                    None => Ok(()),
+                };
+            }
             None => {
+                let torn = follow.torn().map(|(path, position, fault)| {
+                    format!("{path} ends within a batch at byte {position} ({fault})")
+                });
+                if quiet && torn != told_torn {
+                    if let Some(torn) = &torn {
+                        out::note(&format!(
+                            "-- {torn}; waiting for the rest. Without a node that writes it this is a torn end or damage: quorate log verify says what to do"
+                        ));
+                    }
+                    told_torn = torn;
+                }
                 quiet = true;
                 std::thread::sleep(PAUSE);
                 continue;
@@ -111,6 +124,13 @@ pub(super) fn tail(args: &Args) -> Outcome {
         }
         quiet = false;
     }
+}
+
+fn senseless(dir: &Path, path: &str, position: u64, fault: &Fault) -> Outcome {
+    failed(format!(
+        "{}: {path} makes no sense from byte {position} on: {fault}. Nothing was changed; quorate log verify says what to do",
+        dir.display()
+    ))
 }
 
 fn say(shape: Shape, object: &Value, text: &str) {
