@@ -7,6 +7,7 @@ mod client;
 mod cluster_tree;
 mod controllers;
 mod dev;
+mod ending;
 mod facts;
 mod format;
 mod kv;

@@ -320,3 +320,30 @@ fn a_tail_of_what_is_damaged_says_where_and_fails() {
     assert_eq!((code, printed), (1, records));
     assert!(stderr.contains("found 900000"), "{stderr}");
 }
+
+#[test]
+fn a_dump_of_a_snapshot_without_its_end_fails() {
+    let scratch = Scratch::new("log-dump-checkpoint");
+    let kafkas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/tests/fixtures/kafka-4.3.1");
+    let found = std::fs::read_dir(kafkas.join("dynamic/c1/__cluster_metadata-0")).unwrap();
+    let found = found.map(|entry| entry.unwrap().path());
+    let whole = found.filter(|path| path.extension().is_some_and(|end| end == "checkpoint")).max();
+    let whole = std::fs::read(whole.unwrap()).unwrap();
+    let path = scratch.0.join("00000000000000000008-0000000003.checkpoint");
+    let text = path.display().to_string();
+    let mut ends = vec![0];
+    while let Some(head) = whole[*ends.last().unwrap()..].get(8..12) {
+        let bytes = u32::from_be_bytes(head.try_into().unwrap()) as usize;
+        ends.push(ends.last().unwrap() + 12 + bytes);
+    }
+    assert!(ends.len() > 2, "{ends:?}");
+    for end in &ends {
+        std::fs::write(&path, &whole[..*end]).unwrap();
+        for command in ["log", "snapshot"] {
+            let (code, _, stderr) = run(&[command, "dump", &text]);
+            let expected = if *end == whole.len() { (0, "") } else { (1, "not all of") };
+            assert_eq!(code, expected.0, "{command} {end} of {}: {stderr}", whole.len());
+            assert!(stderr.contains(expected.1), "{stderr}");
+        }
+    }
+}

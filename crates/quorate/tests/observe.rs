@@ -136,6 +136,13 @@ fn it_shows_the_quorum_and_its_metadata_and_ends() {
         assert!(stdout.lines().any(|line| line == counted), "{counted} is missing:\n{stdout}");
         quorum.write(topic(depth));
     }
+    // Nothing is put among others' files.
+    let notes = scratch.write("notes.txt", "mine");
+    let others = scratch.0.display().to_string();
+    let (code, _, stderr) = run(&["observe", "--bootstrap", &quorum.at, "--dir", &others]);
+    assert!(code == 1 && stderr.contains("is not empty and holds no copy of a log"), "{stderr}");
+    assert!(!scratch.0.join("meta.properties").exists());
+    std::fs::remove_file(notes).unwrap();
     // Nobody was added to the quorum by all this.
     let status = quorum.runtime.block_on(quorum.node.handle().status()).unwrap();
     assert_eq!(status.replicas.len(), 1, "{:?}", status.replicas);
@@ -189,6 +196,23 @@ fn it_follows_each_change_and_says_when_the_cluster_is_gone() {
     let names: Vec<String> =
         left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, ["node-1"], "nothing temporary is left");
+}
+
+#[test]
+fn who_loses_the_terminal_leaves_no_copy_of_the_log() {
+    let scratch = Scratch::new("observe-hang-up");
+    let quorum = Quorum::start(&scratch);
+    let temporary = scratch.0.join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = quorate(&["observe", "--bootstrap", &quorum.at, "--follow", "--json"]);
+    command.env("TMPDIR", &temporary).stdout(Stdio::piped());
+    let mut process = Process(command.spawn().unwrap());
+    let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("\"metadata\"")));
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1);
+    signal("HUP", process.0.id().into());
+    assert!(process.0.wait().unwrap().success());
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
 #[test]

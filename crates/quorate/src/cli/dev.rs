@@ -7,6 +7,7 @@ mod children;
 mod layout;
 
 use super::client::{Ask, FALLBACK, Url, ask_one};
+use super::ending::Ending;
 use super::quorum::ask_status;
 use super::{Failure, Outcome, block_on, failed, out};
 use children::{Child, Ended};
@@ -18,7 +19,6 @@ use quorate_node::status::Status;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a new quorum may take until every node is ready.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -76,15 +76,10 @@ pub(crate) fn dev(args: Args) -> Outcome {
 }
 
 async fn asked_to_end() -> Outcome {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let Some(mut ending) = Ending::listen() else {
         return failed("the operating system passes no signals on");
     };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    ending.told().await;
     Ok(())
 }
 

@@ -89,21 +89,22 @@ impl Lines {
 
 /// Prints what a file says, or every file of a directory.
 pub(super) fn dump(path: &Path, shape: Shape) -> Outcome {
-    let (mut disk, names) = match path.is_dir() {
+    let (root, mut disk, names) = match path.is_dir() {
         true => {
             let disk = OsDisk::new(path);
             let names = quorate_log::files(&disk, "").or_else(|error| unread(path, &error))?;
             if known(&names) == 0 {
                 return none_known(path);
             }
-            (disk, names)
+            (path, disk, names)
         }
         false => {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 return Err(Failure::Usage(format!("{} is no file's name", path.display())));
             };
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-            (OsDisk::new(dir.unwrap_or(Path::new("."))), vec![name.to_owned()])
+            let dir = dir.unwrap_or(Path::new("."));
+            (dir, OsDisk::new(dir), vec![name.to_owned()])
         }
     };
     let (mut lines, mut damage) = (Lines(String::new()), Damage::default());
@@ -113,7 +114,8 @@ pub(super) fn dump(path: &Path, shape: Shape) -> Outcome {
             lines.push(&shape.of(&fact));
         });
         lines.flush();
-        shown.or_else(|error| unread(path, &error))?;
+        shown.or_else(|error| unread(root, &error))?;
+        damage.file_ends();
     }
     damage.outcome(path)
 }
@@ -124,14 +126,29 @@ struct Damage {
     /// The file that is being read, and where its batch is.
     path: String,
     position: u64,
+    /// What of a snapshot came last, if it is one.
+    snapshot: Option<Last>,
     first: Option<String>,
     places: u64,
+}
+
+/// What came last of a snapshot; it is whole if that is its footer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    Record,
+    Footer,
+    Damage,
 }
 
 impl Damage {
     fn note(&mut self, fact: &Fact<'_>) {
         let why = match fact {
-            Fact::File { path, .. } => return (*path).clone_into(&mut self.path),
+            Fact::File { path, kind, .. } => {
+                self.snapshot = (*kind == FileKind::Checkpoint).then_some(Last::Nothing);
+                self.position = 0;
+                return (*path).clone_into(&mut self.path);
+            }
             Fact::Batch { position, fault, .. } => {
                 self.position = *position;
                 fault.map(|fault| format!("{fault}; its records are not shown"))
@@ -143,8 +160,12 @@ impl Damage {
                     "expected {expected}, found {found}; what follows in this file is not shown"
                 ))
             }
-            Fact::Record { .. }
-            | Fact::Offset(_)
+            Fact::Record { control, .. } => {
+                let footer = matches!(control, Some(Ok(text)) if text.kind == "SnapshotFooter");
+                self.last(if footer { Last::Footer } else { Last::Record });
+                None
+            }
+            Fact::Offset(_)
             | Fact::Time(_)
             | Fact::Epoch(..)
             | Fact::Election(_)
@@ -154,10 +175,32 @@ impl Damage {
             | Fact::MustReach(_) => None,
         };
         if let Some(why) = why {
-            self.places += 1;
-            let place = format!("{} at byte {}: {why}", self.path, self.position);
-            self.first.get_or_insert(place);
+            self.last(Last::Damage);
+            self.found(&why);
         }
+    }
+
+    fn last(&mut self, last: Last) {
+        if let Some(before) = self.snapshot.as_mut().filter(|before| **before != Last::Damage) {
+            *before = last;
+        }
+    }
+
+    /// A snapshot that ends before its footer was cut, or never written to its end.
+    fn file_ends(&mut self) {
+        match self.snapshot.take() {
+            Some(Last::Nothing) => self.found("expected a snapshot, found an empty file"),
+            Some(Last::Record) => self.found(
+                "a batch begins here and no footer comes behind it: the snapshot is not whole",
+            ),
+            Some(Last::Footer | Last::Damage) | None => {}
+        }
+    }
+
+    fn found(&mut self, why: &str) {
+        self.places += 1;
+        let place = format!("{} at byte {}: {why}", self.path, self.position);
+        self.first.get_or_insert(place);
     }
 
     fn outcome(self, path: &Path) -> Outcome {
@@ -268,8 +311,32 @@ fn none_known<T>(dir: &Path) -> Outcome<T> {
     ))
 }
 
-/// The disk's fault, in words.
-pub(super) fn unread<T>(path: &Path, error: &quorate_log::Error) -> Outcome<T> {
+/// The disk's fault, in words. The paths of the error lie in `root`.
+pub(super) fn unread<T>(root: &Path, error: &quorate_log::Error) -> Outcome<T> {
     let why = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
+    let mut path = root.to_owned();
+    if let quorate_log::Error::Io { path: below, .. } = error
+        && !below.is_empty()
+    {
+        path.push(below);
+    }
     failed(format!("cannot read {}: {why}; check the path and its permissions", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_log::{Disk, Mode, Operation};
+
+    #[test]
+    fn what_cannot_be_read_is_named_by_its_file() {
+        let root = Path::new("/proc/self");
+        let absent = "task/none.log";
+        let source = OsDisk::new(root).open(absent, Mode::Read).err();
+        let source = source.expect("it is not there");
+        let error =
+            quorate_log::Error::Io { operation: Operation::Open, path: absent.into(), source };
+        let Err(Failure::Failed(text)) = unread::<()>(root, &error) else { panic!("it fails") };
+        assert!(text.starts_with("cannot read /proc/self/task/none.log: No such file"), "{text}");
+    }
 }

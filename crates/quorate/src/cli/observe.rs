@@ -11,6 +11,7 @@ mod scratch;
 mod show;
 
 use super::controllers::{Quorum, Silence, describe, server};
+use super::ending::Ending;
 use super::snapshot::{Entry, KeyTree};
 use super::{Outcome, block_on, cluster_tree, failed, out};
 use clap::Parser;
@@ -22,7 +23,6 @@ use show::Printer;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 /// How long a quorum without a leader may take to elect one before it is given up at the start.
@@ -94,14 +94,9 @@ pub(crate) fn observe(args: Args) -> Outcome {
 }
 
 async fn told_to_stop() -> Outcome {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    match Ending::listen() {
+        Some(mut ending) => drop(ending.told().await),
+        None => std::future::pending().await,
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! `quorate run`: one node, from a property file to the end of its process.
 //!
-//! One thread and one event loop for the replica, its peers and HTTP. Ends on SIGINT or SIGTERM,
-//! which hand over leadership first; a second one ends it at once, as safe as a crash and as slow
-//! to recover.
+//! One thread and one event loop for the replica, its peers and HTTP. Ends on SIGINT, SIGTERM or
+//! SIGHUP, which hand over leadership first; a second one ends it at once, as safe as a crash and as
+//! slow to recover.
 
+use super::ending::Ending;
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
 use quorate::StartError;
@@ -20,7 +21,6 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 /// How long a node that was asked to stop may hand over before it is stopped.
@@ -189,22 +189,18 @@ async fn listen(at: &HostPort) -> Outcome<TcpListener> {
 }
 
 async fn wait_for_the_end<M: Served>(handle: Handle<M>, until_stdin_closes: bool) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let Some(mut ending) = Ending::listen() else {
         tracing::warn!("the operating system passes no signals on; the node can only be killed");
         return;
     };
     let why = tokio::select! {
-        _ = interrupt.recv() => "interrupted",
-        _ = terminate.recv() => "told to terminate",
+        why = ending.told() => why,
         () = stdin_closed(until_stdin_closes) => "whoever started this node is gone",
     };
     tracing::info!(why, "the node stops");
     handle.shutdown();
     let why = tokio::select! {
-        _ = interrupt.recv() => "interrupted again",
-        _ = terminate.recv() => "told to terminate again",
+        _ = ending.told() => "told so again",
         () = tokio::time::sleep(HANDOVER) => "handing over takes too long",
     };
     tracing::warn!(why, "the node stops at once");

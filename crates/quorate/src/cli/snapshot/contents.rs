@@ -73,7 +73,7 @@ fn of<'a>(record: &RecordView<'a>) -> Entry<'a> {
 
 fn unsound<T>(place: &Place, error: &quorate_log::Error) -> Outcome<T> {
     let quorate_log::Error::Damaged { position, expected, found, .. } = error else {
-        return unread(&place.path(), error);
+        return unread(&place.dir, error);
     };
     failed(format!(
         "{} is damaged: at byte {position}: expected {expected}, found {found}. No node loads it; it takes an older one, or the leader's. Keep the file; quorate snapshot dump shows what can be read",
