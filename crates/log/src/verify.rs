@@ -107,6 +107,7 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
     for folder in &folders {
         let has_records = verify.partition(folder)?;
         verify.missing(folder, &folders, has_records)?;
+        verify.no_log(folder, &folders);
     }
     if known == 0 {
         verify.damage(dir, 0, "the files of a node", "none of them");
@@ -261,6 +262,9 @@ impl<D: Disk> Verify<'_, D> {
         if !walked.damaged {
             let last = epochs.last_epoch().unwrap_or_default();
             self.reaches(dir, OffsetEpoch::new(walked.end, last))?;
+        }
+        if covered && !walked.damaged {
+            self.spare(dir, walked.end);
         }
         Ok(walked.end > start)
     }

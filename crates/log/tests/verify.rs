@@ -152,6 +152,17 @@ fn a_gap_between_segments_and_a_snapshot_without_its_end_are_found() {
     let findings = found(&disk);
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((finding.path.as_str(), finding.expected.as_str()), (&name[..], "SnapshotFooter"));
+    // The log begins at 0 and is whole: nobody needs it.
+    assert_eq!(finding.remedy, Remedy::NextStart);
+    let mut started = disk.fork();
+    recover(&mut started, &options(1 << 30, 0)).unwrap();
+    assert_eq!(found(&started), []);
+    // Without the log somebody would.
+    let log = format!("{PARTITION}/00000000000000000000.log");
+    let mut file = disk.open(&log, Mode::Write).unwrap();
+    disk.write_at(&mut file, 100, b"x").unwrap();
+    let all = found(&disk);
+    assert!(all.len() == 2 && all.iter().all(|one| one.remedy == Remedy::Leader), "{all:?}");
 
     let mut disk = written();
     let logs: Vec<String> =
@@ -328,6 +339,10 @@ fn a_file_that_is_not_there_is_missed() {
     let missed = found(&unmarked);
     let [finding] = &missed[..] else { panic!("{missed:?}") };
     assert_eq!((&finding.path, finding.remedy), (&inner("quorate-synced"), Remedy::NextStart));
+    // Of the whole folder nothing is left.
+    let lost =
+        found_without(&files(&disk, PARTITION).unwrap().iter().map(|n| &**n).collect::<Vec<_>>());
+    assert_eq!(lost, (vec![(PARTITION.to_owned(), Remedy::Replace)], false));
     // Nothing was promised by a node that never had a record.
     assert_eq!(found(&formatted()), []);
 }

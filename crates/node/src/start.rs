@@ -10,8 +10,8 @@ use crate::seats::Seats;
 use crate::translate::{self, Names};
 use quorate_base::{ReplicaId, ReplicaKey, Span, Time, Uuid};
 use quorate_log::{
-    Disk, Election, Log, Meta, Options, Recovery, Reserved, Retention, Store, lost_or_new,
-    part_for_votes, repair,
+    Disk, Election, FileKind, Log, Meta, Options, Recovery, Reserved, Retention, Store,
+    lost_or_new, part_for_votes, repair,
 };
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
@@ -83,9 +83,10 @@ impl fmt::Display for StartError {
                 f,
                 "in {}: {}; this node is the only voter, so what is damaged is nowhere else, and it does not go \
                  on with less than it confirmed: keep the directory, look at all of it with `quorate log verify`, \
-                 and put the damaged file back from a copy",
+                 and {}",
                 directory.display(),
-                error.fault()
+                error.fault(),
+                what_alone_does(error)
             ),
             StartError::Topic { directory, expected, found } => write!(
                 f,
@@ -114,6 +115,16 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+/// What whoever runs the only voter does about this damage.
+fn what_alone_does(error: &quorate_log::Error) -> &'static str {
+    if let quorate_log::Error::Damaged { path, .. } = error
+        && FileKind::of(path) == FileKind::Epochs
+    {
+        return "if it names no other file, remove this one: the next start makes it anew from the log";
+    }
+    "put the damaged file back from a copy"
+}
 
 /// What a leader may always keep for replicas that copy a snapshot.
 const HELD_BYTES: u64 = 32 << 20;

@@ -182,6 +182,19 @@ fn a_node_that_no_voter_list_names_is_told_so_loudly() {
     assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
 }
 
+#[test]
+fn a_node_whose_http_port_is_taken_leaves_its_directory_as_it_is() {
+    let scratch = Scratch::new("http-taken");
+    let file = lone_node(&scratch, 1);
+    assert_eq!(run(&["format", "-c", &file]).0, 0);
+    let log = scratch.0.join("data/__cluster_metadata-0/00000000000000000000.log");
+    std::fs::write(&log, "a torn end").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("quorate.http.listen={}", taken.local_addr().unwrap());
+    check_fails(&["run", &file, "--override", &at], FAILED, &["HTTP cannot listen on 127.0.0.1"]);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "a torn end");
+}
+
 /// T37
 #[test]
 fn two_processes_never_share_a_directory() {

@@ -72,7 +72,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::NoDirectory => f.write_str(
-                "the directory id is all zeros, which stands for none; format the directory to give it one",
+                "meta.properties has no directory.id, or one of zeros, which stands for none: add the line directory.id=ID to it. Where controller.quorum.voters names the voters, any new id will do (quorate random-uuid); where the log names them, take the one that it names for this node, which quorate log dump shows in the newest KRaftVoters",
             ),
             OpenError::NoPeers => f.write_str(
                 "neither controller.quorum.bootstrap.servers nor controller.quorum.voters is set, so this \

@@ -3,7 +3,7 @@
 //! Whether a log rests on it is not asked here; see `covered` in `verify.rs`.
 
 use super::walked::{At, Walked};
-use super::{Verify, dir_of, is_plausible, records, snapshot_id};
+use super::{Remedy, Verify, dir_of, is_plausible, records, snapshot_id};
 use crate::Error;
 use crate::disk::Disk;
 use crate::dump::control;
@@ -11,6 +11,17 @@ use crate::reader::{BatchReader, Found};
 use quorate_base::Offset;
 
 impl<D: Disk> Verify<'_, D> {
+    /// Of a log that is whole without them, damaged snapshots are nobody's loss: a start sets them
+    /// aside and reads the log. The bootstrap snapshot alone says what the log does not.
+    pub(super) fn spare(&mut self, dir: &str, end: Offset) {
+        for finding in self.findings.iter_mut().filter(|one| dir_of(&one.path) == dir) {
+            let id = snapshot_id(&finding.path);
+            if id.is_some_and(|id| id.offset > Offset::ZERO && id.offset <= end) {
+                finding.remedy = Remedy::NextStart;
+            }
+        }
+    }
+
     /// A snapshot: batches from offset 0 on, a header record first, a footer record last.
     pub(super) fn checkpoint(&mut self, path: &str) -> Result<(), Error> {
         let before = self.findings.len();

@@ -115,6 +115,18 @@ impl<D: Disk> Verify<'_, D> {
         Ok(())
     }
 
+    /// A directory with an owner and without a log. Of those of Kafka, which have a bootstrap
+    /// snapshot, one may never have been started, or be of a broker that has its log in another.
+    pub(super) fn no_log(&mut self, folder: &Folder<'_>, folders: &[Folder<'_>]) {
+        let below = |one: &&Folder<'_>| !one.dir.is_empty() && dir_of(one.dir) == folder.dir;
+        let kafkas = folder.names.iter().any(|name| name.ends_with("checkpoint"));
+        let has_log = folders.iter().filter(below).any(Folder::is_a_quorums);
+        if folder.has(meta_file::NAME) && !kafkas && !has_log {
+            let expected = "the folder of the log: how far it went, and the node's vote";
+            self.miss(join(folder.dir, METADATA), expected, Remedy::Replace);
+        }
+    }
+
     fn no_segment(&mut self, folder: &Folder<'_>) -> Result<(), Error> {
         let mark = match synced_file::read(self.disk, folder.dir)? {
             Found::Mark(mark, ..) => Some(mark),

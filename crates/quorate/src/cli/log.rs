@@ -273,6 +273,11 @@ fn name(remedy: Remedy) -> &'static str {
 const OF_RECORDS: &str = "where other nodes vote, start the node: it sets this aside and copies it \
                           again. A node that votes alone needs the files back from a copy";
 
+/// What follows from the log.
+const OF_EPOCHS: &str = "where other nodes vote, start the node: it copies again what is in doubt. The log itself is \
+                         whole, so for a node that votes alone remove leader-epoch-checkpoint: the next start makes \
+                         it anew from the log";
+
 /// What can be said again.
 const OF_IDENTITY: &str = "meta.properties and partition.metadata say whose the directory is, and nothing that the \
                            node confirmed: put them back from a copy, or write them again, as \
@@ -288,6 +293,13 @@ fn advice(findings: &[Finding]) -> String {
     let needs = |remedy| findings.iter().any(|finding| finding.remedy == remedy);
     if needs(Remedy::Replace) {
         return OF_PROMISES.to_owned();
+    }
+    let mut records = findings.iter().filter(|finding| finding.remedy == Remedy::Leader);
+    if records.all(|finding| FileKind::of(&finding.path) == FileKind::Epochs)
+        && needs(Remedy::Leader)
+        && !needs(Remedy::Identity)
+    {
+        return OF_EPOCHS.to_owned();
     }
     let identity = needs(Remedy::Identity).then_some(OF_IDENTITY);
     let records = needs(Remedy::Leader).then_some(OF_RECORDS);

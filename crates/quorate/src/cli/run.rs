@@ -1,8 +1,8 @@
 //! `quorate run`: one node, from a property file to the end of its process.
 //!
 //! One thread and one event loop for the replica, its peers and HTTP. Ends on SIGINT, SIGTERM or
-//! SIGHUP, which hand over leadership first; a second one ends it at once, as safe as a crash and as
-//! slow to recover.
+//! SIGHUP, which hand over leadership first; a second one ends it at once, as safe as a crash and
+//! as slow to recover.
 
 use super::ending::Ending;
 use super::{Failure, Outcome, block_on, failed, out};
@@ -18,13 +18,17 @@ use quorate_node::config::{Config, HostPort};
 use quorate_node::handle::Handle;
 use quorate_node::runtime::Node;
 use std::io::{IsTerminal, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpSocket, lookup_host};
 use tokio::sync::{oneshot, watch};
 
 /// How long a node that was asked to stop may hand over before it is stopped.
 const HANDOVER: Duration = Duration::from_secs(10);
+
+/// So many connections may wait to be accepted.
+const BACKLOG: u32 = 1_024;
 
 /// Run a node
 ///
@@ -148,15 +152,28 @@ async fn node<M: Served>(
         return refused(StartError::Log { directory: config.directory, error });
     }
     let told = config.clone();
-    // Before HTTP: of all that a second process on one directory collides with, the lock says most.
+    // Before the directory is repaired and others are met: it would be for nothing.
+    let http = match &told.http {
+        Some(at) => {
+            Some(bind(at).await.or_else(|bad| match OsDisk::lock(&told.directory, "no node") {
+                Ok(_free) => Err(bad),
+                // Of all that a second process on one directory collides with, the lock says most.
+                Err(held) => refused(StartError::Lock(held)).and(Err(bad)),
+            })?)
+        }
+        None => None,
+    };
     let node = match Node::open(config, machine).await {
         Ok(node) => node,
         Err(error) => return refused(error),
     };
     beside(Begun { node: &node, config: &told })?;
-    let listener = match &told.http {
-        Some(at) => Some(listen(at).await?),
-        None => None,
+    // Only now: whoever asks sooner is refused, and asks another node.
+    let listener = match (http, &told.http) {
+        (Some(socket), Some(at)) => {
+            Some(socket.listen(BACKLOG).or_else(|error| not_bound(at, &error))?)
+        }
+        (None, _) | (_, None) => None,
     };
     tracing::info!(node = id, controller = %node.address(), "the node runs");
     // HTTP stops when the sender goes, at the end of this function.
@@ -177,15 +194,35 @@ async fn node<M: Served>(
     }
 }
 
-async fn listen(at: &HostPort) -> Outcome<TcpListener> {
-    match TcpListener::bind((at.host.as_str(), at.port)).await {
-        Ok(listener) => Ok(listener),
-        Err(error) => failed(format!(
-            "HTTP cannot listen on {}:{}: {error}; end the process that uses the port, or change \
-             quorate.http.listen",
-            at.host, at.port
-        )),
+/// The port for HTTP, on which nobody listens yet.
+async fn bind(at: &HostPort) -> Outcome<TcpSocket> {
+    let found = lookup_host((at.host.as_str(), at.port)).await;
+    let mut why = std::io::Error::other("the name has no address");
+    for address in found.or_else(|error| not_bound(at, &error))? {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        };
+        // What is left of connections of the process before is no hindrance.
+        let bound = socket.and_then(|socket| {
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            Ok(socket)
+        });
+        match bound {
+            Ok(socket) => return Ok(socket),
+            Err(error) => why = error,
+        }
     }
+    not_bound(at, &why)
+}
+
+fn not_bound<T>(at: &HostPort, error: &std::io::Error) -> Outcome<T> {
+    failed(format!(
+        "HTTP cannot listen on {}:{}: {error}; end the process that uses the port, or change \
+         quorate.http.listen",
+        at.host, at.port
+    ))
 }
 
 async fn wait_for_the_end<M: Served>(handle: Handle<M>, until_stdin_closes: bool) {
