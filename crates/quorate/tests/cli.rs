@@ -297,6 +297,23 @@ fn a_request_goes_on_to_the_next_node_only_where_it_can_do_no_harm() {
     }
 }
 
+/// Takes connections, reads and answers nothing, as a node that was stopped does.
+#[test]
+fn a_node_that_takes_connections_and_does_not_answer_is_not_waited_for() {
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mute = (format!("http://{}", mute.local_addr().unwrap()), mute);
+    let (next_url, next) = node_that_answers(VALUE);
+    let urls = format!("{},{next_url}", mute.0);
+    let (code, stdout, stderr) = run(&["kv", "get", "k", "--http", &urls]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "value", ""));
+    assert!(next.recv().unwrap().contains("/v1/kv/k"));
+    let status = ["quorum", "status", "--http", &mute.0];
+    let says =
+        ["took the connection and did not answer within 6 s", "name what quorate.http.listen"];
+    let stderr = check_fails(&status, FAILED, &says);
+    assert!(!stderr.contains("No connection could be made"), "{stderr}");
+}
+
 /// A node with the status page of a role, in a quorum of three that knows node 3 as its leader.
 fn node_in_role(node: u32, role: &str) -> String {
     let voter = |node| VoterStatus { node, endpoint: format!("127.0.0.1:{node}") };

@@ -14,8 +14,17 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Longer than the longest wait that a node grants.
-const PATIENCE: Duration = Duration::from_secs(70);
+/// How long a node may take for what is only read, where another one can be asked.
+const READ_TIME: Duration = Duration::from_secs(3);
+/// Longer than a node that has no leader takes until it says so.
+const LAST_READ_TIME: Duration = Duration::from_secs(12);
+/// Longer than a node takes until it says that it does not know what became of a write. Until then
+/// nobody else may be sent it.
+const WRITE_TIME: Duration = Duration::from_secs(20);
+/// Longer than a node's HTTP waits for the node itself to say how it is.
+const STATUS_TIME: Duration = Duration::from_secs(6);
+/// How long an answer may take that has begun.
+const BODY_TIME: Duration = Duration::from_secs(60);
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 pub(super) const FALLBACK: &str = "http://127.0.0.1:7101";
 
@@ -81,6 +90,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Who answered.
+    pub(crate) from: Url,
 }
 
 impl Answer {
@@ -126,67 +137,91 @@ impl<'a> Ask<'a> {
 }
 
 /// Why one node gave no answer.
-enum Silence {
+pub(crate) enum Silence {
     /// Nothing was sent.
     NoConnection(String),
     /// It may have been received.
     Broken(String),
+    /// It answered, and that is not what was asked for.
+    Refused(String),
 }
 
-/// What to do where no node listens.
-pub(crate) const NOBODY: &str = "Nobody listens there: is `quorate dev` running? Start it, or name running nodes with \
+impl std::fmt::Display for Silence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Silence::NoConnection(why) | Silence::Broken(why) | Silence::Refused(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// What to do where no connection could be made.
+pub(crate) const NOBODY: &str = "No connection could be made: is `quorate dev` running? Start it, or name running nodes with \
      --http or QUORATE_HTTP.";
+
+/// What to do where there is somebody, who does not answer.
+pub(crate) const MUTE: &str = "A node that takes connections and does not answer is stopped or overloaded, or what listens \
+     there is not its HTTP: name what quorate.http.listen says. `quorate quorum status --bootstrap` asks at the \
+     port for the other nodes.";
 
 /// Asks the nodes one after the other until one serves.
 pub(crate) async fn ask(urls: &[Url], ask: &Ask<'_>) -> Outcome<Answer> {
     let reads = ask.method == "GET";
-    let (mut tried, mut anybody) = (Vec::new(), false);
-    for url in urls {
-        let sent = send(url, ask).await;
+    let (mut tried, mut anybody, mut mute) = (Vec::new(), false, false);
+    for (at, url) in urls.iter().enumerate() {
+        let limit = match (reads, at + 1 < urls.len()) {
+            (true, true) => READ_TIME,
+            (true, false) => LAST_READ_TIME,
+            (false, _) => WRITE_TIME,
+        };
+        let sent = send(url, ask, limit).await;
         anybody |= !matches!(sent, Err(Silence::NoConnection(_)));
+        mute |= matches!(sent, Err(Silence::Broken(_)));
         match sent {
             Ok(answer) if answer.is_undone() || (reads && answer.is_unknown()) => {
                 tried.push(format!("{url}: {}", answer.message()));
             }
             Ok(answer) => return Ok(answer),
-            Err(Silence::NoConnection(why)) => tried.push(format!("{url}: {why}")),
-            Err(Silence::Broken(why)) if reads => tried.push(format!("{url}: {why}")),
-            Err(Silence::Broken(why)) => {
+            Err(silence @ Silence::NoConnection(_)) => {
+                tried.push(format!("{url}: {silence}"));
+            }
+            Err(silence) if reads => tried.push(format!("{url}: {silence}")),
+            Err(silence) => {
                 return failed(format!(
-                    "{url} broke off ({why}): the request may or may not have been carried out; read before \
+                    "{url} gave no answer ({silence}): the request may or may not have been carried out; read before \
                      you try again"
                 ));
             }
         }
     }
-    let hint = match anybody {
-        true => "`quorate quorum status` shows what each node knows of the others.",
-        false => NOBODY,
+    let hint = match (anybody, mute) {
+        (_, true) => MUTE,
+        (true, false) => "`quorate quorum status` shows what each node knows of the others.",
+        (false, false) => NOBODY,
     };
     failed(format!("no node could serve; nothing was done\n  {}\n{hint}", tried.join("\n  ")))
 }
 
-/// Asks one node, and only that.
-pub(crate) async fn ask_one(url: &Url, ask: &Ask<'_>) -> Result<Answer, String> {
-    send(url, ask).await.map_err(|silence| match silence {
-        Silence::NoConnection(why) | Silence::Broken(why) => why,
-    })
+/// Asks one node how it is, and only that.
+pub(crate) async fn ask_one(url: &Url, ask: &Ask<'_>) -> Result<Answer, Silence> {
+    send(url, ask, STATUS_TIME).await
 }
 
-async fn send(url: &Url, ask: &Ask<'_>) -> Result<Answer, Silence> {
+async fn send(url: &Url, ask: &Ask<'_>, limit: Duration) -> Result<Answer, Silence> {
     let connecting = tokio::time::timeout(CONNECT_TIME, TcpStream::connect(&url.authority));
     let stream = match connecting.await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(Silence::NoConnection(error.to_string())),
         Err(_) => return Err(Silence::NoConnection("no connection in time".into())),
     };
-    match tokio::time::timeout(PATIENCE, converse(stream, url, ask)).await {
-        Ok(answered) => answered.map_err(Silence::Broken),
-        Err(_) => Err(Silence::Broken("no answer in time".into())),
-    }
+    converse(stream, url, ask, limit).await.map_err(Silence::Broken)
 }
 
-async fn converse(stream: TcpStream, url: &Url, ask: &Ask<'_>) -> Result<Answer, String> {
+/// The node has `limit` until it begins to answer.
+async fn converse(
+    stream: TcpStream,
+    url: &Url,
+    ask: &Ask<'_>,
+    limit: Duration,
+) -> Result<Answer, String> {
     // One request and its answer: a failure only costs latency.
     let _ = stream.set_nodelay(true);
     let mut request =
@@ -198,17 +233,22 @@ async fn converse(stream: TcpStream, url: &Url, ask: &Ask<'_>) -> Result<Answer,
     let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;
     let answer = async {
-        let (head, body) = sender.send_request(request).await?.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: head.status, headers: head.headers, body })
+        let begun = tokio::time::timeout(limit, sender.send_request(request)).await;
+        let begun = begun.map_err(|_| {
+            format!("took the connection and did not answer within {} s", limit.as_secs())
+        })?;
+        let (head, body) = begun.map_err(|error| error.to_string())?.into_parts();
+        let body = tokio::time::timeout(BODY_TIME, body.collect()).await;
+        let body = body.map_err(|_| "its answer did not come to an end".to_owned())?;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body, from: url.clone() })
     };
     let mut answer = std::pin::pin!(answer);
-    let answered = tokio::select! {
+    tokio::select! {
         answered = answer.as_mut() => answered,
         // The connection ends only after its last answer; then that is there too.
         _ = connection => answer.await,
-    };
-    answered.map_err(|error: hyper::Error| error.to_string())
+    }
 }
 
 /// Writes any bytes into a path or query.

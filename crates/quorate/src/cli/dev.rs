@@ -146,7 +146,7 @@ async fn wait_until_ready(nodes: &mut [Node]) -> Outcome<Vec<Status>> {
             let why = match &answer {
                 Ok(answer) if answer.status.is_success() => continue,
                 Ok(answer) => String::from_utf8_lossy(&answer.body).trim().to_owned(),
-                Err(why) => why.clone(),
+                Err(silence) => silence.to_string(),
             };
             waiting.push(format!("node {}: {why}", node.place.id));
         }
@@ -174,7 +174,11 @@ async fn wait_until_ready(nodes: &mut [Node]) -> Outcome<Vec<Status>> {
 async fn statuses(nodes: &[Node]) -> Outcome<Vec<Status>> {
     let mut statuses = Vec::new();
     for node in nodes {
-        statuses.push(ask_status(&node.url()?).await.map_err(Failure::Failed)?);
+        statuses.push(
+            ask_status(&node.url()?)
+                .await
+                .map_err(|silence| Failure::Failed(silence.to_string()))?,
+        );
     }
     Ok(statuses)
 }

@@ -1,6 +1,6 @@
 //! `quorate kv`: the store from the shell, over the same HTTP that everyone uses.
 
-use super::client::{Answer, Ask, Nodes, ask, percent_encode};
+use super::client::{Answer, Ask, Nodes, Url, ask, percent_encode};
 use super::{Failure, Outcome, block_on, failed, out};
 use bytes::Bytes;
 use clap::{Parser, Subcommand};
@@ -132,7 +132,11 @@ fn path_of(key: OsString) -> String {
 
 /// The answer, if it is no refusal.
 async fn done(common: &Common, request: &Ask<'_>) -> Outcome<Answer> {
-    let answer = ask(&common.nodes.urls()?, request).await?;
+    done_by(&common.nodes.urls()?, request).await
+}
+
+async fn done_by(nodes: &[Url], request: &Ask<'_>) -> Outcome<Answer> {
+    let answer = ask(nodes, request).await?;
     match answer.status.is_success() {
         true => Ok(answer),
         // What was asked for can not be: the caller must ask for something else.
@@ -213,11 +217,14 @@ fn report(answer: &Answer, common: &Common, words: impl Fn(&Value) -> String) ->
 
 async fn list(prefix: OsString, limit: Option<u64>, common: &Common) -> Outcome {
     let prefix = percent_encode(&prefix.into_vec());
-    let mut left = limit.unwrap_or(u64::MAX);
+    let (mut left, mut nodes) = (limit.unwrap_or(u64::MAX), common.nodes.urls()?);
     let mut after = String::new();
     while left > 0 {
         let path = format!("/v1/kv?prefix={prefix}&limit={}{after}", left.min(1_000));
-        let page = done(common, &Ask::get(&path)).await?.json();
+        let answer = done_by(&nodes, &Ask::get(&path)).await?;
+        // Who is silent is not waited for at each page.
+        nodes.sort_by_key(|node| *node != answer.from);
+        let page = answer.json();
         let items = page["items"].as_array().map_or(&[][..], Vec::as_slice);
         for item in items {
             print_item(item, common.json);

@@ -7,7 +7,7 @@
 
 mod protocol;
 
-use super::client::{Ask, NOBODY, Nodes, Url, ask_one};
+use super::client::{Ask, MUTE, NOBODY, Nodes, Silence, Url, ask_one};
 use super::controllers::server;
 use super::{Outcome, block_on, failed, out};
 use clap::{Parser, Subcommand};
@@ -87,32 +87,44 @@ pub(crate) fn quorum(args: Args) -> Outcome {
     })
 }
 
-/// Asks all nodes; fails if none of them answers.
+/// Asks all nodes at once; fails if none of them answers.
 async fn ask_all(nodes: &Nodes) -> Outcome<Vec<Asked>> {
-    let mut asked = Vec::new();
-    for url in nodes.urls()? {
-        let said = ask_status(&url).await;
-        asked.push(Asked { url, said });
+    let asking = nodes.urls()?.into_iter().map(|url| {
+        let of = url.clone();
+        (url, tokio::spawn(async move { ask_status(&of).await }))
+    });
+    let (mut asked, mut nobody, mut mute) = (Vec::new(), true, false);
+    for (url, said) in asking.collect::<Vec<_>>() {
+        let said = said.await.unwrap_or_else(|error| Err(Silence::Broken(error.to_string())));
+        nobody &= matches!(said, Err(Silence::NoConnection(_)));
+        mute |= matches!(said, Err(Silence::Broken(_)));
+        asked.push(Asked { url, said: said.map_err(|silence| silence.to_string()) });
     }
     if asked.iter().all(|asked| asked.said.is_err()) {
         let silent = asked
             .iter()
             .filter_map(|asked| Some(format!("{}: {}", asked.url, asked.said.as_ref().err()?)));
         return failed(format!(
-            "none of these nodes answers\n  {}\n{NOBODY}",
-            silent.collect::<Vec<_>>().join("\n  ")
+            "none of these nodes answers\n  {}\n{}",
+            silent.collect::<Vec<_>>().join("\n  "),
+            match (nobody, mute) {
+                (true, _) => NOBODY,
+                (false, true) => MUTE,
+                (false, false) => "They say what keeps them; look at their logs.",
+            }
         ));
     }
     Ok(asked)
 }
 
 /// One node's status page.
-pub(crate) async fn ask_status(url: &Url) -> Result<Status, String> {
+pub(crate) async fn ask_status(url: &Url) -> Result<Status, Silence> {
     let answer = ask_one(url, &Ask::get("/status")).await?;
     match answer.status.is_success() {
-        true => serde_json::from_slice(&answer.body)
-            .map_err(|error| format!("its status is in no form known here: {error}")),
-        false => Err(answer.message()),
+        true => serde_json::from_slice(&answer.body).map_err(|error| {
+            Silence::Refused(format!("its status is in no form known here: {error}"))
+        }),
+        false => Err(Silence::Refused(answer.message())),
     }
 }
 
