@@ -195,8 +195,12 @@ impl<D: Disk> Follow<D> {
                 {
                     (None, fault)
                 }
-                Some(Found::Nothing(fault @ (Fault::Length { found: 0 } | Fault::Cut { .. }))) => {
-                    let cut = matches!(fault, Fault::Cut { .. }).then_some(fault);
+                found @ (None
+                | Some(Found::Nothing(Fault::Length { found: 0 } | Fault::Cut { .. }))) => {
+                    let cut = match found {
+                        Some(Found::Nothing(fault @ Fault::Cut { .. })) => Some(fault),
+                        Some(_) | None => None,
+                    };
                     match self.at_the_end(position, cut)? {
                         End::Goes => continue,
                         End::Waits => return Ok(None),
@@ -207,15 +211,6 @@ impl<D: Disk> Follow<D> {
                         }
                     }
                 }
-                None => match self.at_the_end(position, None)? {
-                    End::Goes => continue,
-                    End::Waits => return Ok(None),
-                    End::Gap(from, end) => return Ok(Some(Followed::Gap(from, end))),
-                    End::Wrong(fault, next) => {
-                        after = Some(next);
-                        (None, fault)
-                    }
-                },
                 Some(Found::Nothing(fault)) => (None, fault),
             };
             let place = (self.at.segment, position);
