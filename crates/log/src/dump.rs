@@ -16,8 +16,9 @@ use crate::{
 use quorate_base::{Epoch, Offset, OffsetEpoch, Uuid};
 use std::io;
 
-/// Directories deeper than that are none of a node's.
-const DEEPEST: u32 = 3;
+/// Folders deeper than that are not looked into: that of a log lies in the directory of its node,
+/// which may be below one that `quorate dev` made for all of them.
+pub(crate) const DEEPEST: u32 = 4;
 
 /// What a file is, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

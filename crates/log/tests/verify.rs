@@ -346,3 +346,21 @@ fn a_file_that_is_not_there_is_missed() {
     // Nothing was promised by a node that never had a record.
     assert_eq!(found(&formatted()), []);
 }
+
+/// Found by somebody who named the directory of all nodes of `quorate dev`: their logs lay too deep
+/// to be seen, and were missed.
+#[test]
+fn a_log_that_lies_too_deep_to_be_seen_is_not_missed() {
+    let disk = written();
+    for above in ["node-1/data", "dev/node-1/data", "a/b/c"] {
+        let deep = MemoryDisk::default();
+        for path in quorate_log::files(&disk, "").unwrap() {
+            deep.put(&format!("{above}/{path}"), &disk.contents(&path).unwrap());
+        }
+        assert_eq!(verify(&mut deep.clone(), "").unwrap(), [], "{above}");
+    }
+    let mut deep = MemoryDisk::default();
+    deep.put("node-1/data/meta.properties", &disk.contents("meta.properties").unwrap());
+    let [found] = &verify(&mut deep, "").unwrap()[..] else { panic!("nothing is missed") };
+    assert_eq!(found.path, format!("node-1/data/{PARTITION}"));
+}

@@ -156,6 +156,39 @@ fn refused(
     json["message"].as_str().expect("a message").to_owned()
 }
 
+/// Found by somebody who stopped a leader in an orderly way: writes that waited lost their connection.
+#[test]
+fn who_waits_for_an_answer_when_it_stops_gets_one_before_it_ends() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let (handle, mut queue) = Handle::<Store>::new();
+        let serving = tokio::spawn(http::serve(listener, handle, stopped));
+        let client = std::thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream
+                .write_all(b"PUT /v1/kv/a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nv")
+                .unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).map(|_| answer)
+        });
+        let Some(Ask::Write { answer, .. }) = queue.recv().await else { panic!("no write came") };
+        stop.send(true).unwrap();
+        // Long enough on one thread for all who heard it to have done what they do.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!serving.is_finished(), "it ends while somebody waits");
+        answer.send(Err(Error::OutcomeUnknown)).unwrap();
+        serving.await.unwrap();
+        client
+    });
+    let answer = client.join().unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
+}
+
 #[test]
 fn a_value_comes_back_as_it_was_put_with_its_version() {
     let server = serve();

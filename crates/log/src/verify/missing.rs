@@ -6,6 +6,7 @@
 
 use super::{Finding, Remedy, Verify, dir_of, snapshot_id};
 use crate::disk::Disk;
+use crate::dump::DEEPEST;
 use crate::file::join;
 use crate::format::made_by_kafkas_tool;
 use crate::segment::{base_of, file_name};
@@ -121,7 +122,11 @@ impl<D: Disk> Verify<'_, D> {
         let below = |one: &&Folder<'_>| !one.dir.is_empty() && dir_of(one.dir) == folder.dir;
         let kafkas = folder.names.iter().any(|name| name.ends_with("checkpoint"));
         let has_log = folders.iter().filter(below).any(Folder::is_a_quorums);
-        if folder.has(meta_file::NAME) && !kafkas && !has_log {
+        // Its own files are as deep as its path has parts, and one; those of a folder in it, one
+        // more.
+        let parts = folder.dir.split('/').filter(|part| !part.is_empty()).count() as u32;
+        let seen = parts + 2 <= DEEPEST;
+        if folder.has(meta_file::NAME) && seen && !kafkas && !has_log {
             let expected = "the folder of the log: how far it went, and the node's vote";
             self.miss(join(folder.dir, METADATA), expected, Remedy::Replace);
         }

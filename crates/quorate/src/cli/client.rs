@@ -16,6 +16,8 @@ use tokio::net::TcpStream;
 
 /// How long a node may take for what is only read, where another one can be asked.
 const READ_TIME: Duration = Duration::from_secs(3);
+/// What a node is given of it to answer, or to say why it cannot.
+const READ_WAIT: Duration = Duration::from_secs(2);
 /// Longer than a node that has no leader takes until it says so.
 const LAST_READ_TIME: Duration = Duration::from_secs(12);
 /// Longer than a node takes until it says that it does not know what became of a write. Until then
@@ -122,6 +124,7 @@ impl Answer {
 }
 
 /// One request, ready to be sent to any node.
+#[derive(Clone)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
@@ -172,7 +175,9 @@ pub(crate) async fn ask(urls: &[Url], ask: &Ask<'_>) -> Outcome<Answer> {
             (true, false) => LAST_READ_TIME,
             (false, _) => WRITE_TIME,
         };
-        let sent = send(url, ask, limit).await;
+        let hurried = hurried(ask.path);
+        let path = if limit == READ_TIME { &hurried } else { ask.path };
+        let sent = send(url, &Ask { path, ..ask.clone() }, limit).await;
         anybody |= !matches!(sent, Err(Silence::NoConnection(_)));
         mute |= matches!(sent, Err(Silence::Broken(_)));
         match sent {
@@ -198,6 +203,16 @@ pub(crate) async fn ask(urls: &[Url], ask: &Ask<'_>) -> Outcome<Answer> {
         (false, false) => NOBODY,
     };
     failed(format!("no node could serve; nothing was done\n  {}\n{hint}", tried.join("\n  ")))
+}
+
+/// The path of a read for a node that has no more than [`READ_WAIT`]: it then says itself what is
+/// wrong, rather than be taken for one that does not answer.
+fn hurried(path: &str) -> String {
+    let more = if path.contains('?') { '&' } else { '?' };
+    match path.starts_with("/v1/") && !path.contains("timeout=") {
+        true => format!("{path}{more}timeout={}", READ_WAIT.as_millis()),
+        false => path.to_owned(),
+    }
 }
 
 /// Asks one node how it is, and only that.
@@ -264,6 +279,19 @@ pub(crate) fn percent_encode(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_in_a_hurry_says_so_to_the_node() {
+        for (path, expect) in [
+            ("/v1/kv/a", "/v1/kv/a?timeout=2000"),
+            ("/v1/kv?prefix=a", "/v1/kv?prefix=a&timeout=2000"),
+            ("/v1/kv/a?timeout=9", "/v1/kv/a?timeout=9"),
+            ("/status", "/status"),
+        ] {
+            assert_eq!(hurried(path), expect);
+        }
+        assert!(READ_WAIT < READ_TIME);
+    }
 
     #[test]
     fn addresses_of_nodes() {

@@ -158,6 +158,16 @@ async fn status(common: &Common) -> Outcome {
         ["NodeId", "Role", "Epoch", "HighWatermark", "LogEndOffset", "Applied", "Ready", "Address"];
     let rows: Vec<Vec<String>> = asked.iter().map(node_row).collect();
     out::line(&format!("\n{}", out::table(&head, &rows)));
+    let reasons = asked.iter().filter_map(|asked| {
+        let status = asked.said.as_ref().ok()?;
+        let why = readiness(status).1?;
+        let node = status.node.map_or_else(|| asked.url.to_string(), |node| format!("Node {node}"));
+        Some(format!("\n{node}: {why}"))
+    });
+    let reasons: String = reasons.collect();
+    if !reasons.is_empty() {
+        out::line(&reasons);
+    }
     Ok(())
 }
 
@@ -272,27 +282,29 @@ fn node_row(asked: &Asked) -> Vec<String> {
             optional(status.high_watermark),
             status.log_end.to_string(),
             status.applied.to_string(),
-            readiness(status),
+            match readiness(status) {
+                (ready, None) => ready.to_owned(),
+                (ready, Some(_)) => format!("{ready}, see below"),
+            },
             url,
         ],
     }
 }
 
-/// Whether it serves, and what is unusual all the same.
-fn readiness(status: &Status) -> String {
-    let ready = match (status.ready, &status.not_ready_because) {
-        (true, _) => "yes".to_owned(),
-        (false, Some(why)) => format!("no: {why}"),
-        (false, None) => "no".to_owned(),
-    };
+/// Whether it serves, why it does not, and what is unusual all the same.
+fn readiness(status: &Status) -> (&'static str, Option<String>) {
+    let ready = if status.ready { "yes" } else { "no" };
+    let why = status.not_ready_because.clone().filter(|_| !status.ready);
     let full = match (&status.disk_full, &status.too_many_full) {
         (Some(_), _) => Some("its disk is full".to_owned()),
         (None, Some(_)) => Some("too many others' disks are full".to_owned()),
         (None, None) => None,
     };
-    let damaged = status.must_reach.map(|reach| {
+    // Why it does not serve says that too.
+    let damaged = status.must_reach.filter(|_| why.is_none()).map(|reach| {
         format!(
-            "its log was damaged, and it has no vote until it is back at offset {}",
+            "its log was damaged, and until it is back at offset {} it votes only for a node that \
+             holds as much, and is not elected",
             reach.offset
         )
     });
@@ -306,12 +318,9 @@ fn readiness(status: &Status) -> String {
             load.begun_anew
         )
     });
-    let unusual: Vec<String> = full.into_iter().chain(damaged).chain(copies).chain(again).collect();
-    match &unusual[..] {
-        [] => ready,
-        unusual if status.ready => format!("{ready}, but {}", unusual.join("; ")),
-        unusual => format!("{ready}; {}", unusual.join("; ")),
-    }
+    let words = [why, full, damaged, copies, again].into_iter().flatten();
+    let words = words.collect::<Vec<_>>().join("; ");
+    (ready, Some(words).filter(|words| !words.is_empty()))
 }
 
 fn node_json(asked: &Asked) -> serde_json::Value {
@@ -420,16 +429,17 @@ mod tests {
     #[test]
     fn what_is_unusual_stands_beside_whether_a_node_serves() {
         let mut status = Status { ready: true, ..Status::default() };
-        assert_eq!(readiness(&status), "yes");
+        assert_eq!(readiness(&status), ("yes", None));
         let id = PlaceInLog { offset: 70, epoch: 3 };
         status.must_reach = Some(id);
-        let damaged = "its log was damaged, and it has no vote until it is back at offset 70";
-        assert_eq!(readiness(&status), format!("yes, but {damaged}"));
+        let (ready, why) = readiness(&status);
+        let why = why.unwrap_or_default();
+        assert!(ready == "yes" && why.contains("back at offset 70"), "{why}");
         status.ready = false;
-        status.not_ready_because = Some("catching up".into());
+        status.not_ready_because = Some("catching up; its log was damaged".into());
         status.download =
             Some(DownloadStatus { id, bytes: 5, total_bytes: Some(9), begun_anew: 0 });
-        let copies = "it copies a snapshot: 5 of 9 bytes";
-        assert_eq!(readiness(&status), format!("no: catching up; {damaged}; {copies}"));
+        let told = "catching up; its log was damaged; it copies a snapshot: 5 of 9 bytes";
+        assert_eq!(readiness(&status), ("no", Some(told.to_owned())));
     }
 }

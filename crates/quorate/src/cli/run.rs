@@ -29,6 +29,8 @@ const HANDOVER: Duration = Duration::from_secs(10);
 
 /// So many connections may wait to be accepted.
 const BACKLOG: u32 = 1_024;
+/// How long those may take whose answers are under way when the node has stopped.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// Run a node
 ///
@@ -176,16 +178,21 @@ async fn node<M: Served>(
         (None, _) | (_, None) => None,
     };
     tracing::info!(node = id, controller = %node.address(), "the node runs");
-    // HTTP stops when the sender goes, at the end of this function.
-    let (_stop, stopped) = watch::channel(false);
-    if let Some(listener) = listener {
+    let (stop, stopped) = watch::channel(false);
+    let http = listener.map(|listener| {
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "HTTP is served");
         }
-        tokio::spawn(http::serve(listener, node.handle(), stopped));
-    }
+        tokio::spawn(http::serve(listener, node.handle(), stopped))
+    });
     tokio::spawn(wait_for_the_end(node.handle(), until_stdin_closes));
-    match node.run().await {
+    let ended = node.run().await;
+    // Whoever waits for an answer is told what became of the request, now that the node knows.
+    let _ = stop.send(true);
+    if let Some(http) = http {
+        let _ = tokio::time::timeout(LAST_ANSWERS, http).await;
+    }
+    match ended {
         Ok(()) => {
             tracing::info!("stopped");
             Ok(())
