@@ -58,8 +58,8 @@ const HEAD_BYTES: usize = 64 << 10;
 /// A pause when the process is out of file descriptors, for some to come free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` holds true or its sender is gone; returns when the requests that had begun by
-/// then are answered.
+/// Serves until `stop` holds true or its sender is gone; returns when the requests that had begun
+/// by then are answered.
 pub async fn serve<M: Served>(
     listener: TcpListener,
     handle: Handle<M>,

@@ -156,7 +156,8 @@ fn refused(
     json["message"].as_str().expect("a message").to_owned()
 }
 
-/// Found by somebody who stopped a leader in an orderly way: writes that waited lost their connection.
+/// Found by somebody who stopped a leader in an orderly way: writes that waited lost their
+/// connection.
 #[test]
 fn who_waits_for_an_answer_when_it_stops_gets_one_before_it_ends() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
