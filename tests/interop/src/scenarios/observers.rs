@@ -30,6 +30,8 @@ const DIRECTORIES: [&str; 3] =
 /// Those of Kafka's.
 const CONTROLLER: u32 = 8;
 const BROKER: u32 = 9;
+/// Bytes by which the first batch of a log is found in another one.
+const HEAD: usize = 61;
 /// Records at a time.
 const RECORDS: u32 = 200;
 
@@ -286,13 +288,33 @@ impl Ours<'_> {
 
     /// As far as either goes, and both hold all that was written so far. Nobody of Kafka's runs.
     fn same_logs(&self) -> Result<(), Failure> {
-        let read = |id| std::fs::read(self.partition(id).join("00000000000000000000.log"));
-        let ours = read(1)?;
+        let ours = self.log(1)?;
         for id in [CONTROLLER, BROKER] {
-            let shared = same_bytes(&ours, &read(id)?)?;
+            let theirs = self.log(id)?;
+            // On a slow machine one may have begun behind a snapshot already.
+            let behind = |one: &[u8], other: &[u8]| {
+                let head = &other[..other.len().min(HEAD)];
+                one.windows(HEAD).position(|bytes| bytes == head)
+            };
+            let shared = match (behind(&ours, &theirs), behind(&theirs, &ours)) {
+                (Some(at), _) => same_bytes(&ours[at..], &theirs)?,
+                (None, Some(at)) => same_bytes(&ours, &theirs[at..])?,
+                (None, None) => 0,
+            };
             ensure(shared > 10_000, || format!("only {shared} bytes are shared with {id}"))?;
         }
         Ok(())
+    }
+
+    /// All segments of a log, one behind the other.
+    fn log(&self, id: u32) -> Result<Vec<u8>, Failure> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(self.partition(id))?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?;
+        files.retain(|path| path.extension().is_some_and(|kind| kind == "log"));
+        files.sort();
+        let read: Result<Vec<Vec<u8>>, _> = files.iter().map(std::fs::read).collect();
+        Ok(read?.concat())
     }
 
     /// Of the raft, and of those who make a state of the records.
