@@ -109,19 +109,7 @@ pub fn leads_two(stage: &Stage, directory: &Path) -> Result<(), Failure> {
 
 pub fn leads(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let mut quorum = Quorum::format(stage, directory, &[])?;
-    let (leader, kept) = quorum.start_two()?;
-    let kafka = quorum.start_kafka(stage, TAKEN)?;
-    quorum.write_until_level(leader)?;
-
-    // Only Kafka's has all that is committed, so it alone can be elected by the one left.
-    quorum.stop(kept)?;
-    quorum.write(leader, VALUES)?;
-    quorum.stop(leader)?;
-    quorum.start(kept)?;
-    quorum.follow(kept)?;
-    quorum.start(leader)?;
-    quorum.follow(leader)?;
-    drop(kafka);
+    quorum.let_lead(&stage.kafka)?;
 
     // Ours elect one of themselves, and have what Kafka's wrote, in all three places.
     quorum.start(TAKEN)?;
@@ -230,6 +218,24 @@ impl Quorum {
             line.contains("apiKey=UPDATE_RAFT_VOTER") && line.contains("clientId=quorate")
         };
         no_line(&self.directory, |line| line.contains(" ERROR ") && !known(line))
+    }
+
+    /// Two of ours start, and a node of this Kafka in the third place; then it leads both, and
+    /// ends.
+    pub fn let_lead(&mut self, kafka: &Kafka) -> Result<(), Failure> {
+        let (leader, kept) = self.start_two()?;
+        let kafka = self.start_kafka_of(kafka, TAKEN)?;
+        self.write_until_level(leader)?;
+        // Only Kafka's has all that is committed, so it alone can be elected by the one left.
+        self.stop(kept)?;
+        self.write(leader, VALUES)?;
+        self.stop(leader)?;
+        self.start(kept)?;
+        self.follow(kept)?;
+        self.start(leader)?;
+        self.follow(leader)?;
+        drop(kafka);
+        Ok(())
     }
 
     /// The leader and the follower of two.

@@ -3,28 +3,16 @@
 
 use crate::recorder::Recorder;
 use crate::scenario::{Failure, Stage, ensure};
-use crate::scenarios::nodes::{Quorum, TAKEN};
+use crate::scenarios::nodes::Quorum;
 use quorate_wire::{ApiKey, Kind, read_whole};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-const VALUES: u32 = 100;
 
 pub fn follows_and_leads(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let mut quorum = Quorum::format(stage, directory, &[])?;
     let recorder = Recorder::create(&directory.join("frames.jsonl"), "4.0.2 static")?;
     quorum.stand_between(&recorder)?;
-    let (leader, kept) = quorum.start_two()?;
-    let kafka = quorum.start_kafka_of(&stage.elder, TAKEN)?;
-    quorum.write_until_level(leader)?;
-    quorum.stop(kept)?;
-    quorum.write(leader, VALUES)?;
-    quorum.stop(leader)?;
-    quorum.start(kept)?;
-    quorum.follow(kept)?;
-    quorum.start(leader)?;
-    quorum.follow(leader)?;
-    drop(kafka);
+    quorum.let_lead(&stage.elder)?;
     quorum.kafka_said_no_error()?;
     every_frame_is_known(&recorder)
 }

@@ -306,20 +306,7 @@ impl Company<'_> {
         let lines: String = (0..count).map(|n| std::format!("message {n}\n")).collect();
         let produce = ["--bootstrap-server", &broker, "--topic", topic];
         self.stage.kafka.answer("org.apache.kafka.tools.ConsoleProducer", &produce, &lines)?;
-        let many = count.to_string();
-        let consume = [
-            "--bootstrap-server",
-            &broker,
-            "--topic",
-            topic,
-            "--from-beginning",
-            "--max-messages",
-            &many,
-            "--timeout-ms",
-            "60000",
-        ];
-        let read =
-            self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)?;
+        let read = self.consume(topic, count as u64)?;
         let found = read.lines().filter(|line| line.starts_with("message ")).count();
         ensure(found == count, || std::format!("{count} written to {topic}, {found} read:\n{read}"))
     }
@@ -340,7 +327,12 @@ impl Company<'_> {
             self.stage.kafka.run(tool, &["--bootstrap-server", &broker, "--topic", topic])?;
         let ends =
             ends.lines().filter_map(|line| line.rsplit(':').next()?.trim().parse::<u64>().ok());
-        let many = ends.sum::<u64>().to_string();
+        Ok(self.consume(topic, ends.sum())?.lines().map(str::to_owned).collect())
+    }
+
+    /// So many messages of a topic, from the beginning, a line each.
+    fn consume(&self, topic: &str, count: u64) -> Result<String, Failure> {
+        let (broker, many) = (self.broker(), count.to_string());
         let consume = [
             "--bootstrap-server",
             &broker,
@@ -352,9 +344,7 @@ impl Company<'_> {
             "--timeout-ms",
             "60000",
         ];
-        let read =
-            self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)?;
-        Ok(read.lines().map(str::to_owned).collect())
+        self.stage.kafka.run("org.apache.kafka.tools.consumer.ConsoleConsumer", &consume)
     }
 
     /// Kafka's tool raises `kraft.version` to 1, unless it is there already; ours obeys the voters
