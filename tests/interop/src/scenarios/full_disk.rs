@@ -232,7 +232,7 @@ fn refuses_in_words(cluster: &mut Cluster, binary: &Path) -> Result<(), Failure>
         .args(["quorum", "status", "--http", &format!("http://{at}")])
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
-    let full = ["yes, but its disk is full", "yes, but too many others' disks are full"];
+    let full = ["its disk is full", "too many others' disks are full"];
     ensure(full.iter().any(|words| said.contains(words)), || {
         format!("quorum status says:\n{said}")
     })?;
