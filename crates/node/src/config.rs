@@ -6,7 +6,7 @@
 use crate::leading::{BATCH_BYTES, WRITE_BYTES_MAX};
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_log::part_for_votes;
-use quorate_wire::ApiKey;
+use quorate_wire::Served;
 use std::path::PathBuf;
 
 /// Which versions a node announces, takes and asks in. For rolling upgrades and their tests.
@@ -22,23 +22,21 @@ pub enum Generation {
 
 impl Generation {
     /// The newest version that it speaks of an API; `None` if it does not know the API.
-    pub fn newest(self, api: ApiKey) -> Option<i16> {
-        let before = match api {
-            ApiKey::Fetch => 17,
-            ApiKey::Vote | ApiKey::DescribeCluster => 1,
-            ApiKey::AddRaftVoter => 0,
-            ApiKey::Forward => return (self == Generation::Now).then_some(api.newest()),
-            ApiKey::ApiVersions
-            | ApiKey::BeginQuorumEpoch
-            | ApiKey::EndQuorumEpoch
-            | ApiKey::DescribeQuorum
-            | ApiKey::FetchSnapshot
-            | ApiKey::ControllerRegistration
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter => api.newest(),
+    pub fn newest(self, served: Served) -> Option<i16> {
+        let newest = served.api().newest();
+        let before = match served {
+            Served::Fetch => 17,
+            Served::Vote | Served::DescribeCluster => 1,
+            Served::Forward => return (self == Generation::Now).then_some(newest),
+            Served::ApiVersions
+            | Served::BeginQuorumEpoch
+            | Served::EndQuorumEpoch
+            | Served::DescribeQuorum
+            | Served::FetchSnapshot
+            | Served::UpdateRaftVoter => newest,
         };
         match self {
-            Generation::Now => Some(api.newest()),
+            Generation::Now => Some(newest),
             Generation::BeforePreVotes => Some(before),
         }
     }

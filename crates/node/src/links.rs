@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_base::{ReplicaId, Span, Time};
 use quorate_machine::Machine;
 use quorate_raft::{Call, Loss};
-use quorate_wire::ApiKey;
+use quorate_wire::Served;
 use quorate_wire::message::ForwardRequest;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -63,9 +63,10 @@ pub(crate) struct Speaks(pub Vec<(i16, i16, i16)>);
 
 impl Speaks {
     /// The newest version in which the peer and we, of this generation, both speak of this API.
-    pub fn common(&self, api: ApiKey, ours: Generation) -> Option<i16> {
+    pub fn common(&self, served: Served, ours: Generation) -> Option<i16> {
+        let api = served.api();
         let (_, least, most) = self.0.iter().find(|(key, ..)| *key == api.key())?;
-        let newest = ours.newest(api)?.min(*most);
+        let newest = ours.newest(served)?.min(*most);
         (newest >= api.oldest().max(*least)).then_some(newest)
     }
 }

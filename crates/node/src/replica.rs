@@ -34,7 +34,7 @@ use quorate_machine::Machine;
 use quorate_raft::{
     Call, Effect, FetchAnswer, Input, Quorum, RoleName, SnapshotAnswer, Ticket, Token,
 };
-use quorate_wire::{ApiKey, RequestFrame, ResponseFrame};
+use quorate_wire::{RequestFrame, ResponseFrame, Served};
 use std::collections::{BTreeMap, VecDeque};
 use tracing::debug;
 
@@ -94,7 +94,7 @@ pub(crate) struct Asked {
     pub place: Place,
     pub correlation: i32,
     pub version: i16,
-    pub api: ApiKey,
+    pub api: Served,
 }
 
 /// What a read from the disk is for.

@@ -8,13 +8,13 @@ use quorate_wire::message::{
     EndQuorumEpochResponse, FetchRequest, FetchResponse, ForwardRequest, ForwardResponse,
     ForwardResult, VoteRequest, VoteResponse,
 };
-use quorate_wire::{ApiKey, Error, ErrorCode, RequestFrame, ResponseFrame};
+use quorate_wire::{Error, ErrorCode, RequestFrame, ResponseFrame, Served};
 use std::collections::BTreeMap;
 
 /// What was asked, by the end that asked and the number it gave.
 #[derive(Default)]
 pub(crate) struct Words {
-    asked: BTreeMap<(ConnId, i32), (ApiKey, i16)>,
+    asked: BTreeMap<(ConnId, i32), (Served, i16)>,
 }
 
 impl Words {
@@ -29,19 +29,16 @@ impl Words {
 
     fn request(&mut self, from: ConnId, frame: &Bytes) -> Result<String, Error> {
         let request = RequestFrame::parse(frame.clone())?;
-        let (api, version) = (request.header.api, request.header.version);
-        self.asked.insert((from, request.header.correlation_id), (api, version));
-        let name = api.name();
+        let (header, name) = (&request.header, request.header.api.name());
+        let Some(api) = Served::of(header.api) else { return Ok(name.to_owned()) };
+        self.asked.insert((from, header.correlation_id), (api, header.version));
         Ok(match api {
-            ApiKey::ApiVersions
-            | ApiKey::DescribeQuorum
-            | ApiKey::FetchSnapshot
-            | ApiKey::DescribeCluster
-            | ApiKey::ControllerRegistration
-            | ApiKey::AddRaftVoter
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter => name.to_owned(),
-            ApiKey::Vote => {
+            Served::ApiVersions
+            | Served::DescribeQuorum
+            | Served::FetchSnapshot
+            | Served::DescribeCluster
+            | Served::UpdateRaftVoter => name.to_owned(),
+            Served::Vote => {
                 let vote: VoteRequest = request.decode()?;
                 let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(name.to_owned());
@@ -50,19 +47,19 @@ impl Words {
                 let last = format!("{}@{}", p.last_offset, p.last_offset_epoch);
                 format!("{name} {kind} epoch={} last={last}", p.replica_epoch)
             }
-            ApiKey::BeginQuorumEpoch => {
+            Served::BeginQuorumEpoch => {
                 let begin: BeginQuorumEpochRequest = request.decode()?;
                 let p = begin.topics.iter().flat_map(|t| &t.partitions).next();
                 format!("{name} epoch={}", known(p.map_or(-1, |p| p.leader_epoch)))
             }
-            ApiKey::EndQuorumEpoch => {
+            Served::EndQuorumEpoch => {
                 let end: EndQuorumEpochRequest = request.decode()?;
                 let p = end.topics.iter().flat_map(|t| &t.partitions).next();
                 let (epoch, next) =
                     p.map_or((-1, vec![]), |p| (p.leader_epoch, p.preferred_successors.clone()));
                 format!("{name} epoch={} successors={next:?}", known(epoch))
             }
-            ApiKey::Fetch => {
+            Served::Fetch => {
                 let fetch: FetchRequest = request.decode()?;
                 let Some(p) = fetch.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(name.to_owned());
@@ -76,7 +73,7 @@ impl Words {
                     known(round)
                 )
             }
-            ApiKey::Forward => {
+            Served::Forward => {
                 let forward: ForwardRequest = request.decode()?;
                 let operations: Vec<String> = forward
                     .operations
@@ -99,15 +96,12 @@ impl Words {
             if code == ErrorCode::None { words } else { format!("{words} {code}") }
         };
         Ok(match api {
-            ApiKey::ApiVersions => "speaks".to_owned(),
-            ApiKey::DescribeQuorum
-            | ApiKey::FetchSnapshot
-            | ApiKey::DescribeCluster
-            | ApiKey::ControllerRegistration
-            | ApiKey::AddRaftVoter
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::UpdateRaftVoter => format!("answers {}", api.name()),
-            ApiKey::Vote => {
+            Served::ApiVersions => "speaks".to_owned(),
+            Served::DescribeQuorum
+            | Served::FetchSnapshot
+            | Served::DescribeCluster
+            | Served::UpdateRaftVoter => format!("answers {api}"),
+            Served::Vote => {
                 let vote: VoteResponse = response.decode(version)?;
                 let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(answer("no vote".to_owned(), vote.error_code));
@@ -117,7 +111,7 @@ impl Words {
                 let words = format!("{verb} epoch={} leader={leader}", p.leader_epoch);
                 answer(words, p.error_code)
             }
-            ApiKey::BeginQuorumEpoch => {
+            Served::BeginQuorumEpoch => {
                 let begin: BeginQuorumEpochResponse = response.decode(version)?;
                 let Some(p) = begin.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(answer("heard".to_owned(), begin.error_code));
@@ -125,7 +119,7 @@ impl Words {
                 let words = format!("heard epoch={} leader={}", p.leader_epoch, known(p.leader_id));
                 answer(words, p.error_code)
             }
-            ApiKey::EndQuorumEpoch => {
+            Served::EndQuorumEpoch => {
                 let end: EndQuorumEpochResponse = response.decode(version)?;
                 let Some(p) = end.topics.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(answer("heard".to_owned(), end.error_code));
@@ -133,7 +127,7 @@ impl Words {
                 let words = format!("heard epoch={} leader={}", p.leader_epoch, known(p.leader_id));
                 answer(words, p.error_code)
             }
-            ApiKey::Fetch => {
+            Served::Fetch => {
                 let fetch: FetchResponse = response.decode(version)?;
                 let Some(p) = fetch.responses.iter().flat_map(|t| &t.partitions).next() else {
                     return Ok(answer("no records".to_owned(), fetch.error_code));
@@ -158,7 +152,7 @@ impl Words {
                 let words = format!("{words} epoch={epoch} leader={leader} round={}", known(round));
                 answer(words, p.error_code)
             }
-            ApiKey::Forward => {
+            Served::Forward => {
                 let forward: ForwardResponse = response.decode(version)?;
                 answer(format!("forwarded: {}", outcomes(&forward)), forward.error_code)
             }

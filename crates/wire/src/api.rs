@@ -1,9 +1,10 @@
 //! The one table of APIs: key, name, the versions we speak, the first flexible version, how long
-//! a request may be, whether a listener of ours serves it.
+//! a request may be.
 //!
 //! To add an API: one line here, one file in `message/`, one line in `message::visit`. That a
 //! message can be read and written does not yet make anyone answer it: a listener announces and
-//! takes only what is marked as served.
+//! takes only what [`Served`] names. Who has to tell APIs apart by what is to be done matches that
+//! list, and need not know of each message that can be read.
 
 use std::fmt;
 
@@ -11,9 +12,9 @@ macro_rules! apis {
     ($(
         $(#[$doc:meta])*
         $name:ident = $key:literal, $oldest:literal, $newest:literal, $flexible:literal,
-            $largest:expr, $served:literal;
+            $largest:expr;
     )*) => {
-        /// An API that we speak.
+        /// An API whose messages we read and write.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         #[repr(i16)]
         pub enum ApiKey {
@@ -45,11 +46,6 @@ macro_rules! apis {
                 match self { $(ApiKey::$name => $largest,)* }
             }
 
-            /// Whether a listener of ours announces it and takes requests of it.
-            pub const fn is_served(self) -> bool {
-                match self { $(ApiKey::$name => $served,)* }
-            }
-
             /// The first version with compact lengths and tagged fields (KIP-482).
             const fn first_flexible(self) -> i16 {
                 match self { $(ApiKey::$name => $flexible,)* }
@@ -59,44 +55,39 @@ macro_rules! apis {
 }
 
 apis! {
-    // API            = key, oldest, newest, first flexible, longest request, served;
+    // API            = key, oldest, newest, first flexible, longest request;
     /// Copies records, and thereby acknowledges those copied before.
-    Fetch             =     1, 4, 18, 12, 1024 * 1024, true;
+    Fetch             =     1, 4, 18, 12, 1024 * 1024;
     /// Asks which APIs and versions the other side speaks.
-    ApiVersions       =    18, 0,  4,  3, 64 * 1024, true;
+    ApiVersions       =    18, 0,  4,  3, 64 * 1024;
     /// Asks for a vote or, from version 2, for a pre-vote (KIP-595, KIP-996).
-    Vote              =    52, 0,  2,  0, 64 * 1024, true;
+    Vote              =    52, 0,  2,  0, 64 * 1024;
     /// A new leader tells the voters of itself (KIP-595).
-    BeginQuorumEpoch  =    53, 0,  1,  1, 64 * 1024, true;
+    BeginQuorumEpoch  =    53, 0,  1,  1, 64 * 1024;
     /// A leader gives up its epoch and proposes successors (KIP-595).
-    EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024, true;
+    EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024;
     /// Asks who leads, votes and observes (KIP-595).
-    DescribeQuorum    =    55, 0,  2,  0, 64 * 1024, true;
+    DescribeQuorum    =    55, 0,  2,  0, 64 * 1024;
     /// Copies a snapshot (KIP-630).
-    FetchSnapshot     =    59, 0,  1,  0, 64 * 1024, true;
+    FetchSnapshot     =    59, 0,  1,  0, 64 * 1024;
     /// Asks for the cluster's id and nodes (KIP-700).
-    DescribeCluster   =    60, 0,  2,  0, 64 * 1024, true;
+    DescribeCluster   =    60, 0,  2,  0, 64 * 1024;
     /// A controller tells the active one of itself (KIP-919).
-    ControllerRegistration = 70, 0, 0,  0, 64 * 1024, false;
+    ControllerRegistration = 70, 0, 0,  0, 64 * 1024;
     /// Makes a voter of an observer (KIP-853).
-    AddRaftVoter      =    80, 0,  1,  0, 64 * 1024, false;
+    AddRaftVoter      =    80, 0,  1,  0, 64 * 1024;
     /// Takes its vote from a voter (KIP-853).
-    RemoveRaftVoter   =    81, 0,  0,  0, 64 * 1024, false;
+    RemoveRaftVoter   =    81, 0,  0,  0, 64 * 1024;
     /// A voter tells the leader of itself (KIP-853).
-    UpdateRaftVoter   =    82, 0,  0,  0, 64 * 1024, true;
+    UpdateRaftVoter   =    82, 0,  0,  0, 64 * 1024;
     /// Ours, between Quorate nodes only: operations that reached a node which does not lead.
-    Forward           = 10595, 0,  0,  0, 8 * 1024 * 1024, true;
+    Forward           = 10595, 0,  0,  0, 8 * 1024 * 1024;
 }
 
 impl ApiKey {
     /// The API with this key, if we speak it.
     pub fn from_key(key: i16) -> Option<ApiKey> {
         ApiKey::ALL.iter().copied().find(|api| api.key() == key)
-    }
-
-    /// The APIs that a listener of ours announces and takes, ascending by key.
-    pub fn served() -> impl Iterator<Item = ApiKey> {
-        ApiKey::ALL.iter().copied().filter(|api| api.is_served())
     }
 
     /// The number that stands for the API on the wire.
@@ -121,6 +112,53 @@ impl fmt::Display for ApiKey {
     }
 }
 
+/// Makes a closed list of some of the APIs.
+macro_rules! some_of_them {
+    ($(#[$doc:meta])* $list:ident: $($name:ident),* $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $list {
+            $(#[doc = concat!("[`ApiKey::", stringify!($name), "`]")] $name,)*
+        }
+
+        impl $list {
+            /// Every one, ascending by key.
+            pub const ALL: &[$list] = &[$($list::$name),*];
+
+            /// The API, if it is one of these.
+            pub fn of(api: ApiKey) -> Option<$list> {
+                $list::ALL.iter().copied().find(|one| one.api() == api)
+            }
+
+            /// The API.
+            pub const fn api(self) -> ApiKey {
+                match self { $($list::$name => ApiKey::$name,)* }
+            }
+        }
+
+        impl fmt::Display for $list {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.api().fmt(f)
+            }
+        }
+    };
+}
+
+some_of_them! {
+    /// What a listener of ours announces and takes, and all that our nodes ask each other.
+    Served:
+    Fetch,
+    ApiVersions,
+    Vote,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    DescribeQuorum,
+    FetchSnapshot,
+    DescribeCluster,
+    UpdateRaftVoter,
+    Forward,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +170,11 @@ mod tests {
             assert_eq!(ApiKey::from_key(api.key()), Some(*api));
             assert!(api.oldest() <= api.newest());
         }
+        assert!(Served::ALL.windows(2).all(|pair| pair[0].api().key() < pair[1].api().key()));
+        for one in Served::ALL {
+            assert_eq!(Served::of(one.api()), Some(*one));
+        }
+        assert_eq!(Served::of(ApiKey::ControllerRegistration), None);
         assert_eq!(ApiKey::from_key(-1), None);
         assert_eq!(ApiKey::from_key(2), None);
     }

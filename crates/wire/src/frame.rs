@@ -3,7 +3,7 @@
 //! Works on what a reader has received and reserves nothing for what was only announced: memory
 //! follows the bytes that came. A frame is cut off without a copy.
 
-use crate::{ApiKey, Error, active};
+use crate::{ApiKey, Error, Served, active};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The largest frame that is taken by default: Kafka's `socket.request.max.bytes`.
@@ -37,9 +37,9 @@ pub fn split_request(received: &mut BytesMut, limit: usize) -> Result<Option<Byt
         return split(received, limit);
     };
     let key = i16::from_be_bytes(*key);
-    let served = ApiKey::from_key(key).filter(|api| api.is_served());
+    let served = ApiKey::from_key(key).and_then(Served::of);
     let most = match served {
-        Some(api) => api.max_request_bytes(),
+        Some(served) => served.api().max_request_bytes(),
         None if active::is_one(key) => active::MAX_BYTES,
         None => return Err(Error::UnknownApi { key }),
     };

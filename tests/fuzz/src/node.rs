@@ -26,8 +26,8 @@ use quorate_wire::message::{
 };
 use quorate_wire::record::control::LeaderChange;
 use quorate_wire::{
-    ApiKey, ErrorCode, RequestFrame, RequestHeader, ResponseFrame, Walk, arbitrary, encode_request,
-    encode_response,
+    ApiKey, ErrorCode, RequestFrame, RequestHeader, ResponseFrame, Served, Walk, arbitrary,
+    encode_request, encode_response,
 };
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -418,20 +418,9 @@ impl World {
             Out::Frame { conn, frame } if self.links.contains(&conn) => {
                 let request = RequestFrame::parse(frame.into_payload());
                 let request = request.expect("what we ask is a request");
-                match request.header.api {
-                    ApiKey::ApiVersions => self.greet(conn, &request),
-                    ApiKey::Fetch
-                    | ApiKey::Vote
-                    | ApiKey::BeginQuorumEpoch
-                    | ApiKey::EndQuorumEpoch
-                    | ApiKey::Forward
-                    | ApiKey::DescribeQuorum
-                    | ApiKey::FetchSnapshot
-                    | ApiKey::DescribeCluster
-                    | ApiKey::ControllerRegistration
-                    | ApiKey::AddRaftVoter
-                    | ApiKey::RemoveRaftVoter
-                    | ApiKey::UpdateRaftVoter => self.open.push(Open { conn, request }),
+                match request.header.api == ApiKey::ApiVersions {
+                    true => self.greet(conn, &request),
+                    false => self.open.push(Open { conn, request }),
                 }
             }
             Out::Frame { frame, .. } => {
@@ -471,7 +460,7 @@ impl World {
 
     /// Peers say what they speak: the same as we.
     fn greet(&mut self, conn: ConnId, request: &RequestFrame) {
-        let api_keys = ApiKey::served().map(Into::into).collect();
+        let api_keys = Served::ALL.iter().map(|one| one.api().into()).collect();
         let hello = ApiVersionsResponse { api_keys, ..ApiVersionsResponse::default() };
         let header = &request.header;
         let frame = encode_response(hello, header.version, header.correlation_id)

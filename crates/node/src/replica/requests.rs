@@ -12,53 +12,52 @@ use quorate_machine::Machine;
 use quorate_raft::{
     ErrorKind, Fetch, FetchAnswer, Fetched, Input, Piece, Request, RoleName, SnapshotAnswer, Ticket,
 };
-use quorate_wire::{ApiKey, RequestFrame};
+use quorate_wire::{RequestFrame, Served};
 use tracing::warn;
 
 impl<M: Machine> Replica<M> {
     pub(super) fn request(&mut self, conn: ConnId, bytes: usize, request: RequestFrame) {
         let header = &request.header;
-        let (api, version, correlation) = (header.api, header.version, header.correlation_id);
-        if self.settings.names.speaks.newest(api).is_none_or(|newest| version > newest) {
-            self.drop_conn(conn, &format!("{api} {version} is not spoken here"));
+        let (version, correlation) = (header.version, header.correlation_id);
+        let newest = |served| self.settings.names.speaks.newest(served);
+        let served = Served::of(header.api).filter(|served| newest(*served) >= Some(version));
+        let Some(api) = served else {
+            let why = format!("{} {version} is not spoken here", header.api);
+            self.drop_conn(conn, &why);
             return;
-        }
+        };
         let place = self.inbound.admit(conn, bytes, &mut self.out);
         let asked = Asked { place, correlation, version, api };
         let taken = match api {
-            ApiKey::ApiVersions => translate::api_versions(request, &self.settings.names)
+            Served::ApiVersions => translate::api_versions(request, &self.settings.names)
                 .map(|frame| self.inbound.answer(place, frame, &mut self.out)),
-            ApiKey::Forward => {
+            Served::Forward => {
                 translate::forwarded(request).map(|request| self.take_forwarded(asked, request))
             }
-            ApiKey::DescribeQuorum => {
+            Served::DescribeQuorum => {
                 let at = Moment { now: self.now, wall_ms: self.wall_ms };
                 let own = self.id.map(|id| ReplicaKey::new(id, Some(self.settings.directory)));
                 let (view, names) = (self.quorum.view(), &self.settings.names);
                 translate::describe_quorum(request, asked, &view, own, at, names)
                     .map(|frame| self.inbound.answer(place, frame, &mut self.out))
             }
-            ApiKey::DescribeCluster => {
+            Served::DescribeCluster => {
                 let (view, names) = (self.quorum.view(), &self.settings.names);
                 translate::describe_cluster(request, asked, &view, names)
                     .map(|frame| self.inbound.answer(place, frame, &mut self.out))
             }
-            ApiKey::ControllerRegistration | ApiKey::AddRaftVoter | ApiKey::RemoveRaftVoter => {
-                Err(Refused::Close(format!("{api} is not served here")))
-            }
-            ApiKey::Vote
-            | ApiKey::BeginQuorumEpoch
-            | ApiKey::EndQuorumEpoch
-            | ApiKey::Fetch
-            | ApiKey::FetchSnapshot
-            | ApiKey::UpdateRaftVoter => {
-                translate::request(request, &self.settings.names).map(|body| {
+            Served::Vote
+            | Served::BeginQuorumEpoch
+            | Served::EndQuorumEpoch
+            | Served::Fetch
+            | Served::FetchSnapshot
+            | Served::UpdateRaftVoter => translate::request(request, api, &self.settings.names)
+                .map(|body| {
                     self.note_directory(&body);
                     let ticket = Ticket(self.number());
                     self.tickets.insert(ticket, asked);
                     self.inputs.push_back(Input::Request { ticket, body });
-                })
-            }
+                }),
         };
         match taken {
             Ok(()) => {}

@@ -8,7 +8,7 @@ use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
 use quorate_raft as raft;
 use quorate_raft::{FetchHighWatermark, Fetched, LeaderView};
 use quorate_wire::message as wire;
-use quorate_wire::{ApiKey, Error, ErrorCode, Frame, RequestFrame, encode_response};
+use quorate_wire::{ApiKey, Error, ErrorCode, Frame, RequestFrame, Served, encode_response};
 
 /// The most that one fetch is answered with, whatever it asks for, but for a batch that is larger:
 /// Kafka's limit. What a peer asks for is memory of ours.
@@ -56,46 +56,47 @@ pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
 pub(crate) fn api_versions(request: RequestFrame, names: &Names) -> Result<Frame, Refused> {
     let (version, correlation) = (request.header.version, request.header.correlation_id);
     request.decode::<wire::ApiVersionsRequest>().map_err(close)?;
-    let announced = |api| {
-        let max_version = names.speaks.newest(api)?;
-        Some(wire::ApiVersion { max_version, ..wire::ApiVersion::from(api) })
+    let announced = |served: &Served| {
+        let max_version = names.speaks.newest(*served)?;
+        Some(wire::ApiVersion { max_version, ..wire::ApiVersion::from(served.api()) })
     };
     // A node of Kafka's that takes this one for the active controller has to be told that it is not
     // [P69].
     let mut api_keys: Vec<_> =
-        ApiKey::served().filter_map(announced).chain(quorate_wire::only_active()).collect();
+        Served::ALL.iter().filter_map(announced).chain(quorate_wire::only_active()).collect();
     api_keys.sort_by_key(|api| api.api_key);
     let response = wire::ApiVersionsResponse { api_keys, ..wire::ApiVersionsResponse::default() };
     encode_response(response, version, correlation).map_err(close)
 }
 
 /// A request of the protocol.
-pub(crate) fn request(request: RequestFrame, names: &Names) -> Result<raft::Request, Refused> {
-    match request.header.api {
-        ApiKey::Vote => vote(request.decode().map_err(close)?, names).map(raft::Request::Vote),
-        ApiKey::BeginQuorumEpoch => {
+pub(crate) fn request(
+    request: RequestFrame,
+    api: Served,
+    names: &Names,
+) -> Result<raft::Request, Refused> {
+    match api {
+        Served::Vote => vote(request.decode().map_err(close)?, names).map(raft::Request::Vote),
+        Served::BeginQuorumEpoch => {
             begin(request.decode().map_err(close)?, names).map(raft::Request::BeginQuorumEpoch)
         }
-        ApiKey::EndQuorumEpoch => {
+        Served::EndQuorumEpoch => {
             end(request.decode().map_err(close)?, names).map(raft::Request::EndQuorumEpoch)
         }
-        ApiKey::Fetch => {
+        Served::Fetch => {
             let version = request.header.version;
             fetch(request.decode().map_err(close)?, version, names).map(raft::Request::Fetch)
         }
-        ApiKey::FetchSnapshot => {
+        Served::FetchSnapshot => {
             snapshot::request(request, names).map(raft::Request::FetchSnapshot)
         }
-        ApiKey::UpdateRaftVoter => {
+        Served::UpdateRaftVoter => {
             decrees::update(request.decode().map_err(close)?, names).map(raft::Request::UpdateVoter)
         }
-        ApiKey::ApiVersions
-        | ApiKey::Forward
-        | ApiKey::DescribeQuorum
-        | ApiKey::DescribeCluster
-        | ApiKey::ControllerRegistration
-        | ApiKey::AddRaftVoter
-        | ApiKey::RemoveRaftVoter => Err(Refused::Close("not a request of the protocol".into())),
+        Served::ApiVersions
+        | Served::Forward
+        | Served::DescribeQuorum
+        | Served::DescribeCluster => Err(Refused::Close("not a request of the protocol".into())),
     }
 }
 
@@ -395,25 +396,22 @@ pub(crate) fn refusal(
             let code = ErrorCode::UnknownTopicOrPartition;
             return snapshot::refuse(asked, topic, partition, code, view);
         }
-        Refusal::Partition(code) if asked.api == ApiKey::FetchSnapshot => {
+        Refusal::Partition(code) if asked.api == Served::FetchSnapshot => {
             return snapshot::refuse(asked, names.topic.clone(), PARTITION, code, view);
         }
         Refusal::Partition(code) => {
             let view = LeaderView { error: super::error_kind(code), ..view.clone() };
             let body = match asked.api {
-                ApiKey::Vote => raft::Response::Vote(raft::VoteAnswer { view, granted: false }),
-                ApiKey::BeginQuorumEpoch => raft::Response::BeginQuorumEpoch(view),
-                ApiKey::EndQuorumEpoch => raft::Response::EndQuorumEpoch(view),
-                ApiKey::UpdateRaftVoter => raft::Response::UpdateVoter(view),
-                ApiKey::Fetch
-                | ApiKey::ApiVersions
-                | ApiKey::Forward
-                | ApiKey::DescribeQuorum
-                | ApiKey::FetchSnapshot
-                | ApiKey::DescribeCluster
-                | ApiKey::ControllerRegistration
-                | ApiKey::AddRaftVoter
-                | ApiKey::RemoveRaftVoter => raft::Response::Fetch(raft::FetchAnswer {
+                Served::Vote => raft::Response::Vote(raft::VoteAnswer { view, granted: false }),
+                Served::BeginQuorumEpoch => raft::Response::BeginQuorumEpoch(view),
+                Served::EndQuorumEpoch => raft::Response::EndQuorumEpoch(view),
+                Served::UpdateRaftVoter => raft::Response::UpdateVoter(view),
+                Served::Fetch
+                | Served::ApiVersions
+                | Served::Forward
+                | Served::DescribeQuorum
+                | Served::FetchSnapshot
+                | Served::DescribeCluster => raft::Response::Fetch(raft::FetchAnswer {
                     view,
                     high_watermark: None,
                     start: Offset::ZERO,
@@ -426,31 +424,28 @@ pub(crate) fn refusal(
     };
     let (version, correlation) = (asked.version, asked.correlation);
     match asked.api {
-        ApiKey::Vote => {
+        Served::Vote => {
             let response = wire::VoteResponse { error_code: code, ..wire::VoteResponse::default() };
             encode_response(response, version, correlation)
         }
-        ApiKey::BeginQuorumEpoch => {
+        Served::BeginQuorumEpoch => {
             let response =
                 wire::BeginQuorumEpochResponse { error_code: code, ..Default::default() };
             encode_response(response, version, correlation)
         }
-        ApiKey::EndQuorumEpoch => {
+        Served::EndQuorumEpoch => {
             let response = wire::EndQuorumEpochResponse { error_code: code, ..Default::default() };
             encode_response(response, version, correlation)
         }
-        ApiKey::FetchSnapshot => snapshot::refuse_whole(asked, code),
-        ApiKey::UpdateRaftVoter => {
+        Served::FetchSnapshot => snapshot::refuse_whole(asked, code),
+        Served::UpdateRaftVoter => {
             encode_response(decrees::updated(code, view), version, correlation)
         }
-        ApiKey::Fetch
-        | ApiKey::ApiVersions
-        | ApiKey::Forward
-        | ApiKey::DescribeQuorum
-        | ApiKey::DescribeCluster
-        | ApiKey::ControllerRegistration
-        | ApiKey::AddRaftVoter
-        | ApiKey::RemoveRaftVoter => {
+        Served::Fetch
+        | Served::ApiVersions
+        | Served::Forward
+        | Served::DescribeQuorum
+        | Served::DescribeCluster => {
             let response =
                 wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };
             encode_response(response, version, correlation)

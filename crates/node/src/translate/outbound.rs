@@ -11,7 +11,7 @@ use quorate_base::{Epoch, Offset, OffsetEpoch};
 use quorate_raft as raft;
 use quorate_raft::{Features, FetchHighWatermark, Fetched, LeaderView};
 use quorate_wire::message as wire;
-use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_request};
+use quorate_wire::{ErrorCode, RequestHeader, ResponseFrame, Served, encode_request};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -25,33 +25,33 @@ impl Encode for Names {
         speaks: Option<&Speaks>,
         correlation: i32,
     ) -> Result<Encoded, ()> {
-        let newest = |api: ApiKey| match speaks {
+        let newest = |api: Served| match speaks {
             Some(speaks) => speaks.common(api, self.speaks).ok_or(()),
             None => self.speaks.newest(api).ok_or(()),
         };
         let knows_marks = speaks.is_some_and(|speaks| self.features(speaks).rounds);
         match question {
-            Question::Hello => send(hello_request(), newest(ApiKey::ApiVersions)?, correlation),
+            Question::Hello => send(hello_request(), newest(Served::ApiVersions)?, correlation),
             Question::Raft(_, raft::Request::Vote(vote)) => {
-                send(self.vote(vote), newest(ApiKey::Vote)?, correlation)
+                send(self.vote(vote), newest(Served::Vote)?, correlation)
             }
             Question::Raft(_, raft::Request::BeginQuorumEpoch(begin)) => {
-                send(self.begin(begin), newest(ApiKey::BeginQuorumEpoch)?, correlation)
+                send(self.begin(begin), newest(Served::BeginQuorumEpoch)?, correlation)
             }
             Question::Raft(_, raft::Request::EndQuorumEpoch(end)) => {
-                send(self.end(end), newest(ApiKey::EndQuorumEpoch)?, correlation)
+                send(self.end(end), newest(Served::EndQuorumEpoch)?, correlation)
             }
             Question::Raft(_, raft::Request::Fetch(fetch)) => {
-                send(self.fetch(fetch, knows_marks), newest(ApiKey::Fetch)?, correlation)
+                send(self.fetch(fetch, knows_marks), newest(Served::Fetch)?, correlation)
             }
             Question::Raft(_, raft::Request::FetchSnapshot(fetch)) => {
-                send(snapshot::question(fetch, self), newest(ApiKey::FetchSnapshot)?, correlation)
+                send(snapshot::question(fetch, self), newest(Served::FetchSnapshot)?, correlation)
             }
             Question::Raft(_, raft::Request::UpdateVoter(update)) => {
-                send(decrees::question(update, self), newest(ApiKey::UpdateRaftVoter)?, correlation)
+                send(decrees::question(update, self), newest(Served::UpdateRaftVoter)?, correlation)
             }
             Question::Forward(_, request) => {
-                send(request.clone(), newest(ApiKey::Forward)?, correlation)
+                send(request.clone(), newest(Served::Forward)?, correlation)
             }
         }
     }
@@ -77,15 +77,15 @@ impl Names {
     pub(crate) fn features(&self, speaks: &Speaks) -> Features {
         let common = |api| speaks.common(api, self.speaks);
         Features {
-            pre_vote: common(ApiKey::Vote).is_some_and(|newest| newest >= 2),
-            rounds: common(ApiKey::Forward).is_some(),
-            updates: common(ApiKey::UpdateRaftVoter).is_some(),
+            pre_vote: common(Served::Vote).is_some_and(|newest| newest >= 2),
+            rounds: common(Served::Forward).is_some(),
+            updates: common(Served::UpdateRaftVoter).is_some(),
         }
     }
 
     /// Whether this node knows the marks that we add to fetches; who does announces Forward.
     pub(super) fn knows_marks(&self) -> bool {
-        self.speaks.newest(ApiKey::Forward).is_some()
+        self.speaks.newest(Served::Forward).is_some()
     }
 
     fn topics<P>(&self, partition: P) -> Vec<wire::Topic<P>> {

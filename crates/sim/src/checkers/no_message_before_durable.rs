@@ -14,7 +14,7 @@ use quorate_wire::message::{
     EndQuorumEpochResponse, FetchRequest, FetchResponse, UpdateRaftVoterRequest,
     UpdateRaftVoterResponse, VoteRequest, VoteResponse,
 };
-use quorate_wire::{ApiKey, Error, RequestFrame, ResponseFrame};
+use quorate_wire::{Error, RequestFrame, ResponseFrame, Served};
 use std::collections::BTreeMap;
 
 /// One thing that a frame promises.
@@ -35,7 +35,7 @@ enum Promise {
 
 /// A question that waits for its answer.
 struct Asked {
-    api: ApiKey,
+    api: Served,
     version: i16,
     /// Of a vote that is asked for in earnest: the epoch and the candidate.
     vote: Option<(i64, i64)>,
@@ -139,11 +139,12 @@ impl NoMessageBeforeDurable {
 
     fn question(&mut self, own: i64, from: ConnId, frame: &Bytes) -> Result<Vec<Promise>, Error> {
         let request = RequestFrame::parse(frame.clone())?;
-        let (api, version) = (request.header.api, request.header.version);
+        let version = request.header.version;
         let key = (from, request.header.correlation_id);
         let (mut promises, mut vote) = (Vec::new(), None);
+        let Some(api) = Served::of(request.header.api) else { return Ok(promises) };
         match api {
-            ApiKey::Vote => {
+            Served::Vote => {
                 let asks: VoteRequest = request.decode()?;
                 for p in asks.topics.iter().flat_map(|t| &t.partitions) {
                     let (epoch, candidate) = (i64::from(p.replica_epoch), i64::from(p.replica_id));
@@ -155,17 +156,17 @@ impl NoMessageBeforeDurable {
                     }
                 }
             }
-            ApiKey::BeginQuorumEpoch => {
+            Served::BeginQuorumEpoch => {
                 let begin: BeginQuorumEpochRequest = request.decode()?;
                 let partitions = begin.topics.iter().flat_map(|t| &t.partitions);
                 promises.extend(partitions.map(|p| Promise::Leads(i64::from(p.leader_epoch))));
             }
-            ApiKey::EndQuorumEpoch => {
+            Served::EndQuorumEpoch => {
                 let end: EndQuorumEpochRequest = request.decode()?;
                 let partitions = end.topics.iter().flat_map(|t| &t.partitions);
                 promises.extend(partitions.map(|p| Promise::Leads(i64::from(p.leader_epoch))));
             }
-            ApiKey::Fetch => {
+            Served::Fetch => {
                 let fetch: FetchRequest = request.decode()?;
                 let counts = fetch.replica_state.as_ref().is_some_and(|who| who.replica_id >= 0);
                 for p in fetch.topics.iter().flat_map(|t| &t.partitions) {
@@ -176,15 +177,12 @@ impl NoMessageBeforeDurable {
                     }
                 }
             }
-            ApiKey::ApiVersions
-            | ApiKey::DescribeQuorum
-            | ApiKey::FetchSnapshot
-            | ApiKey::DescribeCluster
-            | ApiKey::ControllerRegistration
-            | ApiKey::AddRaftVoter
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::Forward => return Ok(promises),
-            ApiKey::UpdateRaftVoter => {
+            Served::ApiVersions
+            | Served::DescribeQuorum
+            | Served::FetchSnapshot
+            | Served::DescribeCluster
+            | Served::Forward => return Ok(promises),
+            Served::UpdateRaftVoter => {
                 let update: UpdateRaftVoterRequest = request.decode()?;
                 promises.push(Promise::Epoch(i64::from(update.current_leader_epoch)));
             }
@@ -208,38 +206,35 @@ impl NoMessageBeforeDurable {
         };
         let mut given = false;
         match api {
-            ApiKey::Vote => {
+            Served::Vote => {
                 let vote: VoteResponse = response.decode(version)?;
                 for p in vote.topics.iter().flat_map(|t| &t.partitions) {
                     shows(p.leader_epoch, p.leader_id);
                     given |= p.vote_granted;
                 }
             }
-            ApiKey::BeginQuorumEpoch => {
+            Served::BeginQuorumEpoch => {
                 let begin: BeginQuorumEpochResponse = response.decode(version)?;
                 let partitions = begin.topics.iter().flat_map(|t| &t.partitions);
                 partitions.for_each(|p| shows(p.leader_epoch, p.leader_id));
             }
-            ApiKey::EndQuorumEpoch => {
+            Served::EndQuorumEpoch => {
                 let end: EndQuorumEpochResponse = response.decode(version)?;
                 let partitions = end.topics.iter().flat_map(|t| &t.partitions);
                 partitions.for_each(|p| shows(p.leader_epoch, p.leader_id));
             }
-            ApiKey::Fetch => {
+            Served::Fetch => {
                 let fetch: FetchResponse = response.decode(version)?;
                 let partitions = fetch.responses.iter().flat_map(|t| &t.partitions);
                 let leaders = partitions.filter_map(|p| p.current_leader.as_ref());
                 leaders.for_each(|leader| shows(leader.leader_epoch, leader.leader_id));
             }
-            ApiKey::ApiVersions
-            | ApiKey::DescribeQuorum
-            | ApiKey::FetchSnapshot
-            | ApiKey::DescribeCluster
-            | ApiKey::ControllerRegistration
-            | ApiKey::AddRaftVoter
-            | ApiKey::RemoveRaftVoter
-            | ApiKey::Forward => {}
-            ApiKey::UpdateRaftVoter => {
+            Served::ApiVersions
+            | Served::DescribeQuorum
+            | Served::FetchSnapshot
+            | Served::DescribeCluster
+            | Served::Forward => {}
+            Served::UpdateRaftVoter => {
                 let update: UpdateRaftVoterResponse = response.decode(version)?;
                 let leader = update.current_leader.iter();
                 leader.for_each(|leader| shows(leader.leader_epoch, leader.leader_id));
@@ -262,7 +257,7 @@ mod tests {
         FetchRequestPartition, FetchTopic, ReplicaState, Topic, VoteRequestPartition,
         VoteResponsePartition,
     };
-    use quorate_wire::{RequestHeader, encode_request, encode_response};
+    use quorate_wire::{ApiKey, RequestHeader, encode_request, encode_response};
 
     const ASKS: ConnId = ConnId(4);
     const ANSWERS: ConnId = ConnId(5);
