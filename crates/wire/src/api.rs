@@ -3,8 +3,8 @@
 //!
 //! To add an API: one line here, one file in `message/`, one line in `message::visit`. That a
 //! message can be read and written does not yet make anyone answer it: a listener announces and
-//! takes only what [`Served`] names. Who has to tell APIs apart by what is to be done matches that
-//! list, and need not know of each message that can be read.
+//! takes only what [`Served`] and [`OnlyActive`] name. Who has to tell APIs apart by what is to be
+//! done matches such a list, and need not know of each message that can be read.
 
 use std::fmt;
 
@@ -60,6 +60,8 @@ apis! {
     Fetch             =     1, 4, 18, 12, 1024 * 1024;
     /// Asks which APIs and versions the other side speaks.
     ApiVersions       =    18, 0,  4,  3, 64 * 1024;
+    /// Creates topics; clients ask brokers, which pass it on.
+    CreateTopics      =    19, 2,  7,  5, 1024 * 1024;
     /// Asks for a vote or, from version 2, for a pre-vote (KIP-595, KIP-996).
     Vote              =    52, 0,  2,  0, 64 * 1024;
     /// A new leader tells the voters of itself (KIP-595).
@@ -68,12 +70,24 @@ apis! {
     EndQuorumEpoch    =    54, 0,  1,  1, 64 * 1024;
     /// Asks who leads, votes and observes (KIP-595).
     DescribeQuorum    =    55, 0,  2,  0, 64 * 1024;
+    /// A broker that leads partitions says which replicas are in sync (KIP-497).
+    AlterPartition    =    56, 2,  3,  0, 1024 * 1024;
+    /// A broker passes on what a client asked (KIP-590).
+    Envelope          =    58, 0,  0,  0, 1024 * 1024;
     /// Copies a snapshot (KIP-630).
     FetchSnapshot     =    59, 0,  1,  0, 64 * 1024;
     /// Asks for the cluster's id and nodes (KIP-700).
     DescribeCluster   =    60, 0,  2,  0, 64 * 1024;
+    /// A broker tells the active controller of itself (KIP-631).
+    BrokerRegistration =   62, 0,  4,  0, 1024 * 1024;
+    /// A broker tells the active controller that it lives (KIP-631).
+    BrokerHeartbeat   =    63, 0,  2,  0, 1024 * 1024;
+    /// A broker takes a block of producer ids (KIP-730).
+    AllocateProducerIds =  67, 0,  0,  0, 1024 * 1024;
     /// A controller tells the active one of itself (KIP-919).
-    ControllerRegistration = 70, 0, 0,  0, 64 * 1024;
+    ControllerRegistration = 70, 0, 0, 0, 1024 * 1024;
+    /// A broker says which of its directories hold which replicas (KIP-858).
+    AssignReplicasToDirs = 73, 0,  0,  0, 1024 * 1024;
     /// Makes a voter of an observer (KIP-853).
     AddRaftVoter      =    80, 0,  1,  0, 64 * 1024;
     /// Takes its vote from a voter (KIP-853).
@@ -159,6 +173,19 @@ some_of_them! {
     Forward,
 }
 
+some_of_them! {
+    /// What only the active controller of a Kafka cluster does, as far as Kafka's nodes ask it of
+    /// whoever leads: a listener of ours announces it and refuses it.
+    OnlyActive:
+    AlterPartition,
+    Envelope,
+    BrokerRegistration,
+    BrokerHeartbeat,
+    AllocateProducerIds,
+    ControllerRegistration,
+    AssignReplicasToDirs,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,11 +197,17 @@ mod tests {
             assert_eq!(ApiKey::from_key(api.key()), Some(*api));
             assert!(api.oldest() <= api.newest());
         }
-        assert!(Served::ALL.windows(2).all(|pair| pair[0].api().key() < pair[1].api().key()));
+        assert!(Served::ALL.windows(2).all(|pair| pair[0].api() < pair[1].api()));
+        assert!(OnlyActive::ALL.windows(2).all(|pair| pair[0].api() < pair[1].api()));
         for one in Served::ALL {
             assert_eq!(Served::of(one.api()), Some(*one));
+            assert_eq!(OnlyActive::of(one.api()), None, "{one}: either is taken or refused");
         }
-        assert_eq!(Served::of(ApiKey::ControllerRegistration), None);
+        for one in OnlyActive::ALL {
+            assert_eq!(OnlyActive::of(one.api()), Some(*one));
+            assert_eq!(Served::of(one.api()), None);
+        }
+        assert_eq!(Served::of(ApiKey::CreateTopics), None);
         assert_eq!(ApiKey::from_key(-1), None);
         assert_eq!(ApiKey::from_key(2), None);
     }

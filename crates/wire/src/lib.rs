@@ -54,7 +54,7 @@ pub mod record;
 mod whole;
 
 pub use active::{not_controller, only_active};
-pub use api::{ApiKey, Served};
+pub use api::{ApiKey, OnlyActive, Served};
 pub use coder::{Coder, Float64, Int, Tags, Walk};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, Frame};

@@ -4,12 +4,19 @@
 //! translation. A field that a version lacks decodes to Kafka's default and is not encoded.
 
 mod add_raft_voter;
+mod allocate_producer_ids;
+mod alter_partition;
 mod api_versions;
+mod assign_replicas_to_dirs;
 mod begin_quorum_epoch;
+mod broker_heartbeat;
+mod broker_registration;
 mod controller_registration;
+mod create_topics;
 mod describe_cluster;
 mod describe_quorum;
 mod end_quorum_epoch;
+mod envelope;
 mod fetch;
 mod fetch_snapshot;
 mod forward;
@@ -20,14 +27,30 @@ mod update_raft_voter;
 mod vote;
 
 pub use add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse};
+pub use allocate_producer_ids::{AllocateProducerIdsRequest, AllocateProducerIdsResponse};
+pub use alter_partition::{
+    AlterPartitionRequest, AlterPartitionRequestPartition, AlterPartitionRequestTopic,
+    AlterPartitionResponse, AlterPartitionResponsePartition, AlterPartitionResponseTopic,
+    BrokerState,
+};
 pub use api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, SupportedFeature,
+};
+pub use assign_replicas_to_dirs::{
+    AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, AssignedDirectory,
+    AssignedPartition, AssignedPartitionResult, AssignedTopic,
 };
 pub use begin_quorum_epoch::{
     BeginQuorumEpochRequest, BeginQuorumEpochRequestPartition, BeginQuorumEpochResponse,
     BeginQuorumEpochResponsePartition,
 };
+pub use broker_heartbeat::{BrokerHeartbeatRequest, BrokerHeartbeatResponse};
+pub use broker_registration::{BrokerRegistrationRequest, BrokerRegistrationResponse};
 pub use controller_registration::{ControllerRegistrationRequest, ControllerRegistrationResponse};
+pub use create_topics::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreatableTopicConfigs,
+    CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
+};
 pub use describe_cluster::{
     BROKERS, CONTROLLERS, DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
@@ -39,6 +62,7 @@ pub use end_quorum_epoch::{
     EndQuorumEpochRequest, EndQuorumEpochRequestPartition, EndQuorumEpochResponse,
     EndQuorumEpochResponsePartition, PreferredCandidate,
 };
+pub use envelope::{EnvelopeRequest, EnvelopeResponse};
 pub use fetch::{
     AbortedTransaction, DivergingEpoch, FetchNodeEndpoint, FetchRequest, FetchRequestPartition,
     FetchResponse, FetchResponsePartition, FetchTopic, LeaderIdAndEpoch, ReplicaState, SnapshotId,
@@ -113,13 +137,20 @@ pub fn visit<V: Visit>(api: ApiKey, kind: Kind, visitor: V) -> V::Output {
     match api {
         ApiKey::Fetch => either::<FetchRequest, V>(kind, visitor),
         ApiKey::ApiVersions => either::<ApiVersionsRequest, V>(kind, visitor),
+        ApiKey::CreateTopics => either::<CreateTopicsRequest, V>(kind, visitor),
         ApiKey::Vote => either::<VoteRequest, V>(kind, visitor),
         ApiKey::BeginQuorumEpoch => either::<BeginQuorumEpochRequest, V>(kind, visitor),
         ApiKey::EndQuorumEpoch => either::<EndQuorumEpochRequest, V>(kind, visitor),
         ApiKey::DescribeQuorum => either::<DescribeQuorumRequest, V>(kind, visitor),
+        ApiKey::AlterPartition => either::<AlterPartitionRequest, V>(kind, visitor),
+        ApiKey::Envelope => either::<EnvelopeRequest, V>(kind, visitor),
         ApiKey::FetchSnapshot => either::<FetchSnapshotRequest, V>(kind, visitor),
         ApiKey::DescribeCluster => either::<DescribeClusterRequest, V>(kind, visitor),
+        ApiKey::BrokerRegistration => either::<BrokerRegistrationRequest, V>(kind, visitor),
+        ApiKey::BrokerHeartbeat => either::<BrokerHeartbeatRequest, V>(kind, visitor),
+        ApiKey::AllocateProducerIds => either::<AllocateProducerIdsRequest, V>(kind, visitor),
         ApiKey::ControllerRegistration => either::<ControllerRegistrationRequest, V>(kind, visitor),
+        ApiKey::AssignReplicasToDirs => either::<AssignReplicasToDirsRequest, V>(kind, visitor),
         ApiKey::AddRaftVoter => either::<AddRaftVoterRequest, V>(kind, visitor),
         ApiKey::RemoveRaftVoter => either::<RemoveRaftVoterRequest, V>(kind, visitor),
         ApiKey::UpdateRaftVoter => either::<UpdateRaftVoterRequest, V>(kind, visitor),
