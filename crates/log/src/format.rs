@@ -6,10 +6,29 @@ use crate::segment::{base_of, file_name};
 use crate::snapshot_name::{DAMAGED, SnapshotName, snapshot_name};
 use crate::synced_file::{self, Mark};
 use crate::{
-    EpochTable, Error, Meta, election_file, epoch_file, meta_file, must_reach_file, partition_file,
+    EpochTable, Error, Head, Meta, SnapshotWriter, bootstrap_file, election_file, epoch_file,
+    meta_file, must_reach_file, partition_file,
 };
+use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch, Uuid};
 use std::io;
+
+/// Where a process that uses the directory says who it is.
+const LOCK: &str = ".lock";
+/// What the lock's file says of one that only formats.
+const FORMATS: &str = "(format of ";
+
+/// What a new directory holds besides an empty log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Founding {
+    /// `kraft.version` and the first voters, for the bootstrap snapshot at offset 0; none of it if
+    /// the voters are in the configuration, or to be learnt.
+    pub voters: Head,
+    /// The values of the records of `bootstrap.checkpoint`; without one there is no such file.
+    pub bootstrap: Vec<Bytes>,
+    /// The time of both, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+}
 
 /// Makes an empty log in `partition` and says whose it is. `meta.properties` comes last: a format
 /// that was cut short can be run again. A directory with a `meta.properties` or with records is
@@ -20,12 +39,68 @@ pub fn format<D: Disk>(
     meta: &Meta,
     topic: Uuid,
 ) -> Result<(), Error> {
+    found(disk, partition, meta, topic, &Founding::default())
+}
+
+/// The same for a directory that says more of its quorum.
+pub fn found<D: Disk>(
+    disk: &mut D,
+    partition: &str,
+    meta: &Meta,
+    topic: Uuid,
+    founding: &Founding,
+) -> Result<(), Error> {
     refuse_used(disk, partition)?;
     disk.create_dir(partition).map_err(Error::io(Operation::CreateDir, partition))?;
+    // A format that was cut short may have been one with other voters.
+    let bootstrap = join(partition, &snapshot_name(OffsetEpoch::default()));
+    for left in [bootstrap.as_str(), bootstrap_file::NAME] {
+        match disk.remove(left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io(Operation::Remove, left)(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
     empty_log(disk, partition, topic)?;
+    let Founding { voters, bootstrap, timestamp_ms } = founding;
+    if !voters.is_empty() {
+        let zero = OffsetEpoch::default();
+        SnapshotWriter::create(disk.clone(), partition, zero, *timestamp_ms, voters)?.freeze()?;
+    }
+    if !bootstrap.is_empty() {
+        let bytes = bootstrap_file::encode(*timestamp_ms, bootstrap);
+        replace_file(disk, "", bootstrap_file::NAME, &bytes)?;
+    }
     // The partition's own name, before the file that says that all is there.
     disk.sync_dir("").map_err(Error::io(Operation::SyncDir, ""))?;
     replace_file(disk, "", meta_file::NAME, &meta.encode())
+}
+
+/// Whether this directory is as Kafka's storage tool leaves it where it makes nothing of the
+/// partition: whose it is, what is to be written first, and no process has used it since. The same
+/// files with the lock's file of a node beside them are a node that has lost its log.
+pub fn is_without_log<D: Disk>(disk: &mut D, partition: &str) -> Result<bool, Error> {
+    let names = disk.list("").map_err(Error::io(Operation::List, ""))?;
+    let has = |name: &str| names.iter().any(|found| found == name);
+    if !has(meta_file::NAME) || !has(bootstrap_file::NAME) {
+        return Ok(false);
+    }
+    let formats = read_file(disk, LOCK)?;
+    let formats = formats.map(|holder| String::from_utf8_lossy(&holder).contains(FORMATS));
+    if !has(partition) {
+        return Ok(formats.unwrap_or(true));
+    }
+    // A log whose making was cut short.
+    let names = disk.list(partition).map_err(Error::io(Operation::List, partition))?;
+    Ok(formats == Some(true) && names.iter().all(|name| is_half(name)))
+}
+
+/// Gives a directory that [`is_without_log`] an empty log. Cut short, it may be done again.
+pub fn begin_log<D: Disk>(disk: &mut D, partition: &str, topic: Uuid) -> Result<(), Error> {
+    disk.create_dir(partition).map_err(Error::io(Operation::CreateDir, partition))?;
+    disk.sync_dir("").map_err(Error::io(Operation::SyncDir, ""))?;
+    empty_log(disk, partition, topic)
 }
 
 /// The files of a log without a record. `partition.metadata` comes last.
@@ -57,15 +132,16 @@ pub fn complete_format<D: Disk>(disk: &mut D, partition: &str, topic: Uuid) -> R
 /// Whether these names of a partition are what Kafka's storage tool leaves to the first start.
 pub(crate) fn made_by_kafkas_tool(names: &[String]) -> bool {
     let bootstrap = snapshot_name(OffsetEpoch::default());
+    names.contains(&bootstrap) && names.iter().all(|name| *name == bootstrap || is_half(name))
+}
+
+/// Whether the making of an empty log leaves a file of this name when it is cut short.
+fn is_half(name: &str) -> bool {
     let first = file_name(Offset::ZERO);
-    // What a completion that was cut short leaves.
     let made = [&*first, epoch_file::NAME, synced_file::NAME, partition_file::NAME];
-    let half = |name: &str| {
-        let whole = name.strip_suffix(TEMPORARY);
-        made.iter().any(|made| whole.unwrap_or(name) == *made)
-            && (whole.is_some() || name != partition_file::NAME)
-    };
-    names.contains(&bootstrap) && names.iter().all(|name| *name == bootstrap || half(name))
+    let whole = name.strip_suffix(TEMPORARY);
+    made.iter().any(|made| whole.unwrap_or(name) == *made)
+        && (whole.is_some() || name != partition_file::NAME)
 }
 
 /// Whether no segment holds a byte.

@@ -7,6 +7,7 @@
 //! leaders beyond the numbers it stores, and only `os_disk.rs` touches the operating system.
 
 mod batch;
+mod bootstrap_file;
 mod builder;
 mod claims;
 mod codec;
@@ -70,7 +71,9 @@ pub use election_file::Election;
 pub use epoch_file::EpochTable;
 pub use error::Error;
 pub use follow::{Follow, Followed};
-pub use format::{complete_format, format, lost_or_new, read_topic};
+pub use format::{
+    Founding, begin_log, complete_format, format, found, is_without_log, lost_or_new, read_topic,
+};
 pub use index::{IndexBytes, OffsetEntry, TimeEntry};
 pub use job::{Adopt, Append, Cut, Job, Trim, Truncate};
 pub use log::{Log, Read};

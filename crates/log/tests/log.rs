@@ -10,7 +10,7 @@ use common::{Node, PARTITION, batch, check_indexes, election, formatted, meta, o
 use quorate_base::{Epoch, Offset, Rng, Uuid};
 use quorate_log::{
     BatchBuilder, Batches, Disk, Error, Log, MemoryDisk, Mode, Operation, Options, Read, Written,
-    complete_format, format, read_cold, read_topic, recover,
+    begin_log, complete_format, format, is_without_log, read_cold, read_topic, recover,
 };
 use std::path::Path;
 
@@ -384,6 +384,66 @@ fn a_format_of_kafkas_tool_is_completed() {
         cuts += 1;
     }
     assert!(cuts > 100, "{cuts} cuts");
+}
+
+/// What it leaves of any other node: nothing of the partition.
+fn kafkas_format_without_log() -> MemoryDisk {
+    let disk = MemoryDisk::default();
+    disk.put("meta.properties", b"version=1");
+    disk.put("bootstrap.checkpoint", b"x");
+    disk
+}
+
+#[test]
+fn a_directory_that_kafkas_tool_left_without_a_log_gets_one() {
+    let mut cuts = 0;
+    for power in 0.. {
+        let mut disk = kafkas_format_without_log();
+        assert!(is_without_log(&mut disk, PARTITION).unwrap());
+        // What takes the lock says that it formats.
+        disk.put(".lock", b"pid 1 (format of node 1)");
+        disk.limit_power(Some(power));
+        let finished = begin_log(&mut disk, PARTITION, Uuid::METADATA_TOPIC).is_ok();
+        for seed in 0..6 {
+            let mut disk = disk.fork();
+            match seed {
+                0 => disk.lose_unsynced(),
+                1 => disk.kill(),
+                _ => disk.crash(&mut Rng::new(power * 6 + seed)),
+            }
+            if is_without_log(&mut disk, PARTITION).unwrap() {
+                begin_log(&mut disk, PARTITION, Uuid::METADATA_TOPIC).unwrap();
+            }
+            let recovery = recover(&mut disk, &options(1, 1)).unwrap();
+            assert_eq!((recovery.end, recovery.election), (Offset(0), None));
+            assert_eq!(read_topic(&mut disk, PARTITION).unwrap(), Uuid::METADATA_TOPIC);
+            assert!(!is_without_log(&mut disk, PARTITION).unwrap());
+        }
+        if finished {
+            break;
+        }
+        cuts += 1;
+    }
+    assert!(cuts > 100, "{cuts} cuts");
+}
+
+/// Whoever ran there and finds no log has lost it: Kafka's node leaves the lock's file empty, ours
+/// writes its name.
+#[test]
+fn a_directory_that_was_used_and_has_no_log_gets_none() {
+    for lock in [&b""[..], b"pid 7 (quorate node 1)"] {
+        let mut disk = kafkas_format_without_log();
+        disk.put(".lock", lock);
+        assert!(!is_without_log(&mut disk, PARTITION).unwrap());
+    }
+    for missing in ["meta.properties", "bootstrap.checkpoint"] {
+        let mut disk = kafkas_format_without_log();
+        disk.remove(missing).unwrap();
+        assert!(!is_without_log(&mut disk, PARTITION).unwrap());
+    }
+    let mut begun = kafkas_format_without_log();
+    begun.create_dir(PARTITION).unwrap();
+    assert!(!is_without_log(&mut begun, PARTITION).unwrap());
 }
 
 /// A node that has lost its log must not begin anew under the same name.

@@ -2,10 +2,20 @@
 //!
 //! Never writes into a directory that is in use or belongs to someone else.
 
-use quorate_base::Uuid;
-use quorate_log::{Error, LockError, Meta, OsDisk};
+mod features;
+mod founding;
+mod scram;
+mod words;
+
+use bytes::Bytes;
+pub use features::feature;
+pub use founding::{Founders, InitialController, initial_controllers};
+use quorate_base::{ReplicaId, Uuid};
+use quorate_log::{Error, Founding, LockError, Meta, OsDisk};
 use quorate_node::config::Config;
+use quorate_wire::record::metadata::MetadataRecord;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fmt, fs, io};
 
 /// The longest id of a cluster, in characters.
@@ -20,6 +30,32 @@ pub struct Formatted {
     pub directory: Option<Uuid>,
     /// Whether the directory was formatted before; then nothing was changed.
     pub already: bool,
+    /// The release whose features `bootstrap.checkpoint` begins with, if that was written.
+    pub release: Option<&'static str>,
+}
+
+/// How a directory is to be formatted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Formatting {
+    /// `cluster.id`; a new one without it.
+    pub cluster: Option<String>,
+    /// Who votes at first.
+    pub founders: Founders,
+    /// `--feature kraft.version=…`: has to be what `founders` leads to.
+    pub kraft_version: Option<i16>,
+    /// What the first active controller of a Kafka cluster is to write; `None` for other machines.
+    pub bootstrap: Option<Bootstrap>,
+}
+
+/// The first records of a Kafka cluster: `bootstrap.checkpoint`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Bootstrap {
+    /// `--release-version`; the newest without it.
+    pub release: Option<String>,
+    /// `--feature`: levels in place of the release's own, see [`feature`].
+    pub features: Vec<(String, i16)>,
+    /// `--add-scram`: credentials in Kafka's form.
+    pub scram: Vec<String>,
 }
 
 /// Why a directory cannot be formatted.
@@ -47,6 +83,105 @@ pub enum FormatError {
     },
     /// The operating system gives no random numbers.
     NoEntropy(getrandom::Error),
+    /// Voters by a flag and by the configuration.
+    TwoVoterLists {
+        /// The flag.
+        flag: &'static str,
+    },
+    /// A `kraft.version` that does not go with who the voters are.
+    KraftVersion {
+        /// The level.
+        level: i16,
+        /// The flag that says who votes, if one does.
+        flag: Option<&'static str>,
+    },
+    /// The list of initial controllers does not name the node.
+    NotAmong {
+        /// The node.
+        node: ReplicaId,
+    },
+    /// No initial controller looks so.
+    BadController {
+        /// What was written.
+        text: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Two initial controllers that cannot be told apart.
+    SameController {
+        /// What they share.
+        what: &'static str,
+        /// One.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// Others could not reach the node where it listens.
+    NoAddress {
+        /// The listener's name.
+        listener: String,
+        /// Where it listens.
+        at: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// There is no such release.
+    UnknownRelease {
+        /// What was written.
+        release: String,
+        /// The oldest there is.
+        least: &'static str,
+        /// The newest.
+        most: &'static str,
+    },
+    /// A release, and a level of `metadata.version` besides.
+    TwoReleases,
+    /// A feature that is not written as one.
+    BadFeature {
+        /// What was written.
+        text: String,
+    },
+    /// There is no such feature.
+    UnknownFeature {
+        /// What was written.
+        name: String,
+        /// Those there are.
+        known: Vec<&'static str>,
+    },
+    /// The feature has no such level.
+    BadLevel {
+        /// The feature.
+        name: &'static str,
+        /// The level.
+        level: i16,
+        /// Its lowest level.
+        least: i16,
+        /// Its highest.
+        most: i16,
+    },
+    /// The feature needs a newer release.
+    FeatureNeeds {
+        /// The feature.
+        name: &'static str,
+        /// Its level.
+        level: i16,
+        /// The release that it needs.
+        needs: &'static str,
+        /// The one that was asked for.
+        has: &'static str,
+    },
+    /// The release has no records for SCRAM credentials.
+    NoScramYet {
+        /// The release.
+        has: &'static str,
+        /// The first that has.
+        needs: &'static str,
+    },
+    /// No SCRAM credential looks so. The text is not repeated, since it holds a password.
+    BadScram {
+        /// What is wrong.
+        why: String,
+    },
 }
 
 impl fmt::Display for FormatError {
@@ -67,12 +202,24 @@ impl fmt::Display for FormatError {
             FormatError::Files { directory, error } => {
                 write!(f, "in {}: {error}", directory.display())
             }
-            FormatError::NoEntropy(error) => {
-                write!(
-                    f,
-                    "the operating system gives no random numbers for an id: {error}; try again"
-                )
-            }
+            FormatError::NoEntropy(error) => write!(
+                f,
+                "the operating system gives no random numbers for an id: {error}; try again"
+            ),
+            FormatError::TwoVoterLists { .. }
+            | FormatError::KraftVersion { .. }
+            | FormatError::NotAmong { .. }
+            | FormatError::BadController { .. }
+            | FormatError::SameController { .. }
+            | FormatError::NoAddress { .. } => self.of_voters(f),
+            FormatError::UnknownRelease { .. }
+            | FormatError::TwoReleases
+            | FormatError::BadFeature { .. }
+            | FormatError::UnknownFeature { .. }
+            | FormatError::BadLevel { .. }
+            | FormatError::FeatureNeeds { .. }
+            | FormatError::NoScramYet { .. }
+            | FormatError::BadScram { .. } => self.of_records(f),
         }
     }
 }
@@ -85,19 +232,34 @@ impl std::error::Error for FormatError {}
 /// # Errors
 /// See [`FormatError`]; the directory is as it was, or half formatted and can be formatted again.
 pub fn format(config: &Config, cluster: Option<&str>) -> Result<Formatted, FormatError> {
+    let cluster = cluster.map(str::to_owned);
+    format_as(config, &Formatting { cluster, ..Formatting::default() })
+}
+
+/// [`format()`] in any of Kafka's ways.
+///
+/// # Errors
+/// See [`FormatError`]; the directory is as it was, or half formatted and can be formatted again.
+pub fn format_as(config: &Config, how: &Formatting) -> Result<Formatted, FormatError> {
+    let cluster = how.cluster.as_deref();
     if let Some(cluster) = cluster {
         check_cluster_id(cluster)?;
     }
     let node = config.id.ok_or(FormatError::NoId)?;
+    let voters = founding::judge(config, node, &how.founders, how.kraft_version, random_uuid)?;
+    let (release, bootstrap) = match &how.bootstrap {
+        Some(bootstrap) => records(bootstrap).map(|(release, all)| (Some(release), all))?,
+        None => (None, Vec::new()),
+    };
     let root = &config.directory;
     fs::create_dir_all(root)
         .map_err(|source| FormatError::Directory { directory: root.clone(), source })?;
-    let _lock = OsDisk::lock(root, &format!("format of node {node}")).map_err(FormatError::Lock)?;
+    let _lock = lock(config, node)?;
     let files = |error| FormatError::Files { directory: root.clone(), error };
     let mut disk = OsDisk::new(root);
     match Meta::read(&mut disk).and_then(|meta| meta.check(cluster, node).map(|()| meta)) {
         Ok(Meta { cluster, directory, .. }) => {
-            return Ok(Formatted { cluster, directory, already: true });
+            return Ok(Formatted { cluster, directory, already: true, release: None });
         }
         Err(Error::NotFormatted { .. }) => {}
         Err(error) => return Err(files(error)),
@@ -106,11 +268,53 @@ pub fn format(config: &Config, cluster: Option<&str>) -> Result<Formatted, Forma
         Some(cluster) => cluster.to_owned(),
         None => random_uuid()?.to_string(),
     };
-    let directory = Some(random_uuid()?);
+    let directory = Some(voters.directory.map_or_else(random_uuid, Ok)?);
     let meta = Meta { cluster, node, directory };
     let partition = format!("{}-0", config.topic);
-    quorate_log::format(&mut disk, &partition, &meta, config.topic_id).map_err(files)?;
-    Ok(Formatted { cluster: meta.cluster, directory, already: false })
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let timestamp_ms = since.as_millis() as i64;
+    let founding = Founding { voters: voters.head, bootstrap, timestamp_ms };
+    quorate_log::found(&mut disk, &partition, &meta, config.topic_id, &founding).map_err(files)?;
+    Ok(Formatted { cluster: meta.cluster, directory, already: false, release })
+}
+
+/// Makes the empty log of a directory that Kafka's storage tool has formatted and nobody has used
+/// yet, where that tool leaves it to the first start. Nothing happens in any other.
+///
+/// # Errors
+/// [`FormatError::Lock`], [`FormatError::Files`].
+pub fn complete(config: &Config) -> Result<(), FormatError> {
+    let files = |error| FormatError::Files { directory: config.directory.clone(), error };
+    let mut disk = OsDisk::new(&config.directory);
+    let partition = format!("{}-0", config.topic);
+    let Some(node) = config.id else { return Ok(()) };
+    // Looked at before the lock, whose file would say that the directory was used.
+    if !quorate_log::is_without_log(&mut disk, &partition).map_err(files)? {
+        return Ok(());
+    }
+    let _lock = lock(config, node)?;
+    quorate_log::begin_log(&mut disk, &partition, config.topic_id).map_err(files)
+}
+
+fn lock(config: &Config, node: ReplicaId) -> Result<quorate_log::Lock, FormatError> {
+    OsDisk::lock(&config.directory, &format!("format of node {node}")).map_err(FormatError::Lock)
+}
+
+/// The release, and the values of the records: features, then credentials.
+fn records(bootstrap: &Bootstrap) -> Result<(&'static str, Vec<Bytes>), FormatError> {
+    let levels = features::levels(bootstrap.release.as_deref(), &bootstrap.features)?;
+    let mut records: Vec<MetadataRecord> = levels.records();
+    for text in &bootstrap.scram {
+        levels.check_scram()?;
+        let random = |salt: &mut [u8]| getrandom::fill(salt).map_err(FormatError::NoEntropy);
+        records.push(scram::credential(text, random)?.into());
+    }
+    let encoded = |record: MetadataRecord| match record.encode(0) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(FormatError::BadScram { why: error.to_string() }),
+    };
+    let values: Result<Vec<Bytes>, FormatError> = records.into_iter().map(encoded).collect();
+    Ok((levels.release(), values?))
 }
 
 /// Whether a cluster may be called so: an id stands in shells, files and logs as it is.

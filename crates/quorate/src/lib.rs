@@ -41,7 +41,10 @@ mod session;
 pub mod settings;
 
 pub use embedded::{EmbedError, Embedded};
-pub use format::{FormatError, Formatted, check_cluster_id, format, random_uuid};
+pub use format::{
+    Bootstrap, FormatError, Formatted, Formatting, Founders, InitialController, check_cluster_id,
+    complete, feature, format, format_as, initial_controllers, random_uuid,
+};
 pub use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Rng, Span, Time, Uuid};
 pub use quorate_machine::{
     Answer, Batch, Corrupt, Image, Kv, Machine, Operation, OwnedRecord, Proposal, Record, Records,

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use table::Setting;
-pub use values::host_port;
 use values::{Given, Listener, Values};
+pub use values::{host_port, unreachable};
 
 /// What a file said, ready to start a node with.
 #[derive(Clone, Debug)]
@@ -182,7 +182,7 @@ fn build(values: &mut Values, machine: MachineName, notes: &mut Vec<String>) -> 
     let bind = bind(values, &listener, notes);
     let voters = values.voters(&table::VOTERS);
     let bootstrap = values.servers(&table::BOOTSTRAP);
-    membership(values, id, &bind, &voters, &bootstrap, notes);
+    membership(values, id, &bind, &voters, notes);
     Config {
         bootstrap,
         advertised: advertised(values, &listener, id, &bind, &voters),
@@ -335,13 +335,13 @@ fn advertised(
 ) -> Option<HostPort> {
     let listeners: Vec<Listener> = values.listeners(&table::ADVERTISED);
     if let Some(listener) = listeners.into_iter().find(|listener| listener.name == name) {
-        if let Some(why) = values::unreachable(&listener.at) {
+        if let Some(why) = unreachable(&listener.at) {
             values.wrong(&table::ADVERTISED, format!("'{name}' {why}"));
         }
         return Some(listener.at);
     }
     // Bound to every interface, a node knows itself only by the name that the voter list gives it.
-    let every = values::unreachable(bind).is_some();
+    let every = unreachable(bind).is_some();
     voters.iter().find(|voter| every && voter.id == id).map(|voter| voter.at.clone())
 }
 
@@ -350,16 +350,15 @@ fn membership(
     id: ReplicaId,
     bind: &HostPort,
     voters: &[Voter],
-    bootstrap: &[HostPort],
     notes: &mut Vec<String>,
 ) {
     let tried = values.text(&table::VOTERS).is_some() || values.text(&table::BOOTSTRAP).is_some();
     if !tried {
-        let why = "is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093";
+        let why = "is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093";
         values.wrong(&table::VOTERS, why);
     }
     let own = voters.iter().find(|voter| voter.id == id);
-    if own.is_none() && !(voters.is_empty() && bootstrap.is_empty()) {
+    if own.is_none() && !voters.is_empty() {
         notes.push(format!(
             "node {id} is not among the voters: it will be an OBSERVER, which copies the log and never votes or \
              leads; if it shall vote, correct node.id or {}",

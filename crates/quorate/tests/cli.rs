@@ -11,10 +11,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
-use support::{Process, Scratch, documented_as, quorate, run};
-
-const USAGE: i32 = 2;
-const FAILED: i32 = 1;
+use support::{FAILED, Process, Scratch, USAGE, check_fails, documented_as, quorate, run};
 
 /// The only voter of a quorum, which needs nobody and can take any port.
 fn lone_node(scratch: &Scratch, id: u32) -> String {
@@ -23,17 +20,6 @@ fn lone_node(scratch: &Scratch, id: u32) -> String {
         "node.id={id}\nlog.dirs={data}\nlisteners=CONTROLLER://127.0.0.1:0\ncontroller.quorum.voters={id}@127.0.0.1:9093\n"
     );
     scratch.write(&format!("node{id}.properties"), &text)
-}
-
-/// The command fails like this, says all of these and prints nothing.
-#[track_caller]
-fn check_fails(arguments: &[&str], code: i32, says: &[&str]) -> String {
-    let (found, stdout, stderr) = run(arguments);
-    assert_eq!((found, stdout.as_str()), (code, ""), "{arguments:?}: {stderr}");
-    for words in says {
-        assert!(stderr.contains(words), "{arguments:?} must say '{words}': {stderr}");
-    }
-    stderr
 }
 
 #[test]
@@ -82,7 +68,7 @@ fn a_wrong_property_file_is_a_usage_error_that_names_every_problem() {
                 "error: {file} cannot be used\n  \
                  line 1: node.id=one: must be a whole number from 0 to 2147483647\n  \
                  line 4: voters=1@a:1: there is no such setting; `quorate run --help-config` lists them all\n  \
-                 missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093\n"
+                 missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093\n"
             )
         );
     }

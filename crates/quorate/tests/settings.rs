@@ -192,7 +192,7 @@ fn an_empty_file_is_told_all_that_it_needs() {
 missing: node.id: is needed: a whole number from 0 to 2147483647
 missing: log.dirs: is needed: the directory where this node keeps its data
 missing: listeners: is needed: where this node listens, such as CONTROLLER://127.0.0.1:9093
-missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093
+missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093
 ";
     assert_eq!(read("# nothing\n", &[]).map(|settings| settings.notes), Err(expect.to_owned()));
 }

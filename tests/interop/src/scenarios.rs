@@ -5,6 +5,7 @@ mod company;
 mod directories;
 mod downloads;
 mod dump;
+mod formatting;
 mod full_disk;
 mod metadata;
 mod names;
@@ -32,6 +33,18 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "kafka_reads_every_metadata_record_of_ours", run: Kafka(metadata::drawn) },
     Scenario { name: "kafkas_shell_sees_the_state_that_we_see", run: Kafka(shell::fixtures) },
     Scenario { name: "kafkas_storage_tool_knows_our_directories", run: Kafka(directories::ours) },
+    Scenario {
+        name: "both_storage_tools_write_the_same_files",
+        run: Kafka(formatting::same_files),
+    },
+    Scenario {
+        name: "what_kafkas_storage_tool_formats_starts_here",
+        run: Kafka(formatting::kafkas_run_ours),
+    },
+    Scenario {
+        name: "kafkas_controllers_lead_on_what_we_format",
+        run: Kafka(formatting::ours_run_kafkas),
+    },
     Scenario { name: "our_log_tools_read_a_running_kafka", run: Kafka(directories::kafkas) },
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },
     Scenario { name: "kafkas_quorum_tool_sees_our_status", run: Kafka(quorum_tool::status) },

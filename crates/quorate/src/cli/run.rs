@@ -153,6 +153,8 @@ async fn node<M: Served>(
         let error = lost_or_new(&mut disk, &format!("{}-0", config.topic), error);
         return refused(StartError::Log { directory: config.directory, error });
     }
+    quorate::complete(&config)
+        .or_else(|error| failed(format!("node {id} does not start: {error}")))?;
     let told = config.clone();
     // Before the directory is repaired and others are met: it would be for nothing.
     let http = match &told.http {

@@ -202,7 +202,7 @@ fn one_of(form: Form) -> String {
 }
 
 /// Why nobody can connect to this address, if so.
-pub(super) fn unreachable(at: &HostPort) -> Option<&'static str> {
+pub fn unreachable(at: &HostPort) -> Option<&'static str> {
     match (at.host.as_str(), at.port) {
         ("" | "0.0.0.0" | "::", _) => Some(
             "names every interface of the machine, which others cannot connect to: write the host name \

@@ -16,6 +16,11 @@ use std::time::{Duration, Instant};
 /// How long a fact may take to come true before the test fails; never how long a test takes.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Exit code of a command line that makes no sense.
+pub const USAGE: i32 = 2;
+/// Exit code of a command that failed.
+pub const FAILED: i32 = 1;
+
 /// A directory that is removed at the end.
 pub struct Scratch(pub PathBuf);
 
@@ -53,6 +58,17 @@ pub fn run(arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = quorate(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().expect("not killed"), text(stdout), text(stderr))
+}
+
+/// The command fails like this, says all of these and prints nothing.
+#[track_caller]
+pub fn check_fails(arguments: &[&str], code: i32, says: &[&str]) -> String {
+    let (found, stdout, stderr) = run(arguments);
+    assert_eq!((found, stdout.as_str()), (code, ""), "{arguments:?}: {stderr}");
+    for words in says {
+        assert!(stderr.contains(words), "{arguments:?} must say '{words}': {stderr}");
+    }
+    stderr
 }
 
 /// A process that is killed if the test ends before it.

@@ -1,0 +1,137 @@
+//! `quorate format` in all of Kafka's ways: what it writes, and what it refuses in which words.
+//!
+//! That the files are Kafka's own is held by `tests/interop`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use support::{FAILED, Scratch, USAGE, check_fails, run};
+
+const A: &str = "Qmy_DlauSqSmlsg-3MzqEw";
+const B: &str = "MvDxzVmcRsaTz33bUuRU6A";
+const C: &str = "07R5amHmR32VDA6jHkGbTA";
+
+/// The file of a node whose voters the log will name.
+fn asks(scratch: &Scratch, machine: &str) -> String {
+    let text = format!(
+        "node.id=1\nlog.dirs={}\nlisteners=CONTROLLER://127.0.0.1:19093\nquorate.machine={machine}\n\
+         controller.quorum.bootstrap.servers=127.0.0.1:19093\n",
+        scratch.0.join("data").display()
+    );
+    scratch.write("node.properties", &text)
+}
+
+fn files(scratch: &Scratch) -> Vec<String> {
+    let list = |dir: &str| -> Vec<String> {
+        let entries = fs::read_dir(scratch.0.join("data").join(dir)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names.retain(|name| name != "__cluster_metadata-0");
+        names
+    };
+    [list(""), list("__cluster_metadata-0")].concat()
+}
+
+const LOG: [&str; 4] =
+    ["00000000000000000000.log", "leader-epoch-checkpoint", "partition.metadata", "quorate-synced"];
+const FIRST: &str = "00000000000000000000-0000000000.checkpoint";
+
+#[test]
+fn each_way_leaves_its_files_and_says_what_the_node_is() {
+    let list = format!("1@127.0.0.1:19093:{A},2@127.0.0.1:19094:{B},3@127.0.0.1:19095:{C}");
+    let one = &["bootstrap.checkpoint"][..];
+    for (machine, way, kafkas, says) in [
+        ("kv", &[][..], &[][..], "an observer"),
+        ("kv", &["--standalone"], &[FIRST], "the only voter of a new quorum"),
+        ("kafka", &["-s"], &[one[0], FIRST], "the features of 4.3-IV0"),
+        ("kafka", &["-s", "-r", "4.0"], &[one[0], FIRST], "the features of 4.0-IV3"),
+        ("kv", &["-I", &list], &[FIRST], "one of 3 voters of a new quorum"),
+        ("kafka", &["--initial-controllers", &list], &[one[0], FIRST], "one of 3 voters"),
+        ("kv", &["--no-initial-controllers"], &[], "an observer until"),
+        ("kafka", &["-N", "-f", "kraft.version=1"], one, "an observer until"),
+    ] {
+        let scratch = Scratch::new("format-ways");
+        let file = asks(&scratch, machine);
+        let format = [&["format", "-c", &file, "-t", "a-cluster"], way].concat();
+        let (code, stdout, stderr) = run(&format);
+        assert!(code == 0 && stdout.contains(says), "{way:?}: {stdout}{stderr}");
+        let mut expected: Vec<String> = [".lock", "meta.properties"]
+            .iter()
+            .chain(&LOG)
+            .chain(kafkas)
+            .map(|name| (*name).to_owned())
+            .collect();
+        let mut found = files(&scratch);
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected, "{machine} {way:?}");
+        if way.contains(&list.as_str()) {
+            let meta = fs::read_to_string(scratch.0.join("data/meta.properties")).unwrap();
+            assert!(meta.contains(&format!("directory.id={A}\n")), "{meta}");
+        }
+        // Again it is refused, and nothing is changed.
+        check_fails(&format, FAILED, &["already formatted", "Nothing was changed"]);
+        let ignored = [&format[..], &["--ignore-formatted"]].concat();
+        assert_eq!(run(&ignored).0, 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_written() {
+    let scratch = Scratch::new("format-refused");
+    let (kv, static_) = (asks(&scratch, "kv"), "controller.quorum.voters=1@127.0.0.1:19093");
+    let refused = |arguments: &[&str], code, says: &[&str]| {
+        let format = [&["format", "-c", &kv], arguments].concat();
+        check_fails(&format, code, says);
+        assert!(!scratch.0.join("data").exists(), "{arguments:?}");
+    };
+    let kafka = ["--override", "quorate.machine=kafka"];
+    let of_kafka = |arguments: &[&'static str], code, says: &[&str]| {
+        refused(&[&kafka[..], arguments].concat(), code, says);
+    };
+    let two = format!("2@127.0.0.1:19094:{B},3@127.0.0.1:19095:{C}");
+    refused(&["-I", &two], FAILED, &["node 1 is not among", "--no-initial-controllers"]);
+    refused(&["-I", "1@h:1:-my_DlauSqSmlsg-3MzqEw"], USAGE, &["begins with '-'"]);
+    refused(&["-s", "-N"], USAGE, &["--standalone", "--no-initial-controllers"]);
+    refused(&["-s", "-I", &two], USAGE, &["--standalone", "--initial-controllers"]);
+    for flag in ["--standalone", "--no-initial-controllers"] {
+        let says = [flag, "controller.quorum.voters", "bootstrap.servers"];
+        refused(&[flag, "--override", static_], FAILED, &says);
+    }
+    refused(
+        &["-s", "--override", "listeners=CONTROLLER://:19093"],
+        FAILED,
+        &["0.0.0.0:19093", "every interface", "advertised.listeners"],
+    );
+    refused(&["-s", "-f", "kraft.version=0"], FAILED, &["--standalone", "kraft.version=1"]);
+    refused(&["-s", "-f", "kraft.version=2"], FAILED, &["kraft.version=2", "kraft.version=1"]);
+    refused(&["-f", "kraft.version=1"], FAILED, &["needs voters that are in the log"]);
+    for of_kafkas in [&["-r", "4.3"][..], &["-f", "group.version=1"], &["-S", "SCRAM-SHA-256=[]"]] {
+        refused(of_kafkas, USAGE, &["key-value store", "quorate.machine=kafka"]);
+    }
+    of_kafka(&["-s", "-r", "4.4-IV0"], FAILED, &["'4.4-IV0' is no release", "4.3-IV0"]);
+    of_kafka(&["-f", "groups.version=1"], USAGE, &["no feature 'groups.version'", "group.version"]);
+    of_kafka(&["-s", "-f", "group.version=2"], FAILED, &["group.version=2", "0 to 1"]);
+    of_kafka(&["-s", "-S", "SCRAM-SHA-256=[password=hunter2]"], FAILED, &["has no name"]);
+    of_kafka(
+        &["-s", "-r", "3.4", "-S", "SCRAM-SHA-256=[name=a,password=b]"],
+        FAILED,
+        &["3.4-IV0", "3.5-IV2", "--release-version"],
+    );
+}
+
+#[test]
+fn an_even_number_of_voters_is_warned_of() {
+    let scratch = Scratch::new("format-even");
+    let list = format!("1@127.0.0.1:1,{A}").replace(',', ":") + &format!(",2@127.0.0.1:2:{B}");
+    let (code, _, stderr) = run(&["format", "-c", &asks(&scratch, "kv"), "-I", &list]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("2 voters survive the loss of 0, as 1 would"), "{stderr}");
+    assert!(
+        stderr.contains("node 1 is at 127.0.0.1:1, its own file says 127.0.0.1:19093"),
+        "{stderr}"
+    );
+}
