@@ -2,9 +2,10 @@
 //!
 //! Each names one fact. What needs a second replica to check is the simulator's to check.
 
+use crate::leader::Leader;
 use crate::quorum::Quorum;
 use crate::role::Role;
-use quorate_base::{Offset, Time};
+use quorate_base::{Offset, ReplicaKey, Time};
 
 impl Quorum {
     /// Checks every invariant between two steps.
@@ -80,7 +81,7 @@ impl Quorum {
             Role::Unattached(role) => {
                 assert!(!own, "unattached behind its own leadership");
                 assert!(
-                    self.is_voter() || role.election_at == Time::NEVER,
+                    self.is_electable() || role.election_at == Time::NEVER,
                     "an observer waits for an election"
                 );
                 false
@@ -122,6 +123,7 @@ impl Quorum {
                 assert!(rounds.iter().all(|(round, count)| {
                     *count > 0 && *round > 0 && *round <= leader.reads.round()
                 }));
+                self.check_seats(leader);
                 let ends = leader.voters.iter().map(|v| v.end.unwrap_or(Offset::ZERO));
                 assert!(ends.max().unwrap_or_default() <= self.end, "a voter ahead of its leader");
                 true
@@ -134,13 +136,27 @@ impl Quorum {
         };
         let led = matches!(self.role, Role::Resigned(_));
         assert!(!stands || led || !self.is_damaged(), "damaged, and stands: {:?}", self.role);
-        assert!(!stands || self.is_voter(), "an observer stands: {:?}", self.role);
+        assert!(!stands || led || self.is_electable(), "an observer stands: {:?}", self.role);
         assert!(
             self.announced.is_none() || self.on_disk == self.standing.on_disk(),
             "{:?} was not written, the file says {:?}",
             self.standing,
             self.on_disk
         );
+    }
+
+    /// The leader counts those that the log names, and nobody else [P74].
+    fn check_seats(&self, leader: &Leader) {
+        let known: Vec<_> = leader.voters.iter().map(|voter| voter.key).collect();
+        let set = self.decrees.voters();
+        let named: Vec<_> = set.keys().filter(|key| Some(key.id) != self.id()).collect();
+        assert_eq!(known, named, "the leader's voters are not those of the log");
+        assert!(leader.voters.iter().all(|voter| voter.voter));
+        let stray = leader.observers.iter().find(|observer| set.contains(observer.key));
+        assert!(stray.is_none(), "{stray:?} is a voter, and known as an observer");
+        let counted = |key: Option<ReplicaKey>| key.is_some_and(|key| set.contains(key));
+        assert!(leader.parked.iter().all(|parked| parked.voter == counted(parked.fetch.replica)));
+        assert!(leader.holds.iter().all(|hold| hold.voter == counted(hold.replica)));
     }
 
     fn check_messages(&self) {

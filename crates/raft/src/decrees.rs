@@ -70,6 +70,12 @@ impl Decrees {
         &self.in_force().voters
     }
 
+    /// Those that counted before the latest batch that says something of it, if that is there.
+    pub(crate) fn voters_before(&self) -> Option<&Voters> {
+        let (_, earlier) = self.later.split_last()?;
+        Some(earlier.last().map_or(&self.before.voters, |(_, seats)| &seats.voters))
+    }
+
     /// Whether the voters in force were never in a log: they come from the bootstrap snapshot.
     pub(crate) fn unwritten(&self) -> bool {
         self.founding && self.later.is_empty()

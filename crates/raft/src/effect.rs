@@ -46,6 +46,8 @@ pub struct Features {
     pub rounds: bool,
     /// UpdateRaftVoter: as a leader the peer takes what voters say of themselves.
     pub updates: bool,
+    /// The versions of `kraft.version` that it speaks, least and greatest; `None` if it tells none.
+    pub kraft_versions: Option<(u16, u16)>,
 }
 
 /// Something happened.

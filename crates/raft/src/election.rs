@@ -100,9 +100,9 @@ impl Quorum {
         self.persist(out);
         // Whoever has just voted gives its candidate a whole timeout.
         let fresh = self.random_election_at();
-        let voter = self.is_voter();
+        let stands = self.is_electable();
         match &mut self.role {
-            Role::Unattached(role) if voter => role.election_at = fresh,
+            Role::Unattached(role) if stands => role.election_at = fresh,
             Role::Prospective(role) => role.election_at = fresh,
             Role::Unattached(_)
             | Role::Candidate(_)
@@ -235,6 +235,7 @@ impl Quorum {
             | ErrorKind::PositionOutOfRange
             | ErrorKind::RequestTimedOut
             | ErrorKind::VoterNotFound
+            | ErrorKind::DuplicateVoter
             | ErrorKind::Other(_) => match answer.granted {
                 true => Ballot::Granted,
                 false => Ballot::Refused,
@@ -278,7 +279,7 @@ impl Quorum {
             Role::Prospective(role) if !role.tally.lost() => role.election_at,
             Role::Prospective(_) | Role::Follower(_) | Role::Leader(_) => self.random_election_at(),
         };
-        let election_at = if self.is_voter() { election_at } else { Time::NEVER };
+        let election_at = if self.is_electable() { election_at } else { Time::NEVER };
         self.enter(standing, Role::Unattached(Unattached { election_at }), out);
     }
 

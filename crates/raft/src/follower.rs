@@ -109,7 +109,7 @@ impl Quorum {
 
     /// The leader's process is gone: a voter need not wait for its timer [P50].
     pub(crate) fn on_process_gone(&mut self, node: Node) {
-        let allowed = self.is_voter() && !self.lacks_pre_vote();
+        let allowed = self.is_electable() && !self.lacks_pre_vote();
         let first = self.now + self.config.death_stagger + self.stagger();
         if let Role::Follower(role) = &mut self.role
             && allowed

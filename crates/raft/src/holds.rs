@@ -92,6 +92,16 @@ impl Quorum {
         leader.holds.retain(|hold| hold.voter && !voters_too);
     }
 
+    /// One that counted counts no more: it may be one too many [P74].
+    pub(crate) fn limit_holds(&mut self) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        let mut observers = 0;
+        leader.holds.retain(|hold| {
+            observers += usize::from(!hold.voter);
+            hold.voter || observers <= OBSERVERS
+        });
+    }
+
     /// What is kept, after those that are silent are forgotten.
     pub(crate) fn current_holds(&mut self) -> &[Hold] {
         let now = self.now;

@@ -4,6 +4,7 @@
 //! It counts its own durable end, never its end, and never a record of an earlier epoch alone [P36]
 //! [P37].
 
+use crate::changes::Change;
 use crate::decrees::Decree;
 use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteId};
 use crate::fetch::Parked;
@@ -15,6 +16,7 @@ use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
 use crate::reads::Reads;
 use crate::role::{Role, Standing};
+use crate::unchanged::Unchanged;
 use crate::voters::Voter;
 use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
 
@@ -87,19 +89,27 @@ pub(crate) struct Leader {
     pub(crate) parked: Vec<Parked>,
     /// What is kept for those who copy a snapshot [P67]. Invariant: one for a replica.
     pub(crate) holds: Vec<Hold>,
+    /// The change of voters that somebody waits for.
+    pub(crate) change: Option<Change>,
     pub(crate) reads: Reads,
     /// When those that did not fetch are told again.
-    begin_at: Time,
+    pub(crate) begin_at: Time,
     /// When it resigns unless a majority fetches.
-    quorum_at: Time,
+    pub(crate) quorum_at: Time,
     /// Room for one value a voter, kept to spare an allocation on each commit.
     offsets: Vec<Offset>,
 }
 
 impl Leader {
+    /// All that it knows of, voters first.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Progress> {
+        self.voters.iter().chain(&self.observers)
+    }
+
     pub(crate) fn deadline(&self) -> Time {
         let parked = self.parked.iter().map(|parked| parked.expires_at).min();
-        self.begin_at.min(self.quorum_at).min(parked.unwrap_or(Time::NEVER))
+        let change = self.change.as_ref().map_or(Time::NEVER, |change| change.until);
+        self.begin_at.min(self.quorum_at).min(parked.unwrap_or(Time::NEVER)).min(change)
     }
 }
 
@@ -121,6 +131,7 @@ impl Quorum {
             observers: Vec::new(),
             parked: Vec::new(),
             holds: Vec::new(),
+            change: None,
             reads: Reads::default(),
             begin_at: if alone { Time::NEVER } else { self.now + self.begin_period() },
             quorum_at: self.check_quorum_at(alone),
@@ -149,7 +160,7 @@ impl Quorum {
     /// The version and the voters in force, if no log holds them yet or this replica listens
     /// elsewhere than they say [P65].
     fn decree_to_write(&self) -> Option<Decree> {
-        let (seats, own) = (self.decrees.in_force(), self.own_entry()?);
+        let (seats, own) = (self.decrees.in_force(), self.own_entry().filter(|_| self.is_voter())?);
         let stale = seats.voters.by_id(own.key.id) != Some(&own);
         (seats.version > 0 && (stale || self.decrees.unwritten())).then(|| Decree {
             version: Some(seats.version),
@@ -157,12 +168,12 @@ impl Quorum {
         })
     }
 
-    fn begin_period(&self) -> Span {
+    pub(crate) fn begin_period(&self) -> Span {
         Span(self.config.fetch_timeout.0 / 2)
     }
 
     /// One and a half fetch timeouts from now; a sole voter never loses its quorum [P23].
-    fn check_quorum_at(&self, alone: bool) -> Time {
+    pub(crate) fn check_quorum_at(&self, alone: bool) -> Time {
         if alone { Time::NEVER } else { self.now + self.config.fetch_timeout + self.begin_period() }
     }
 
@@ -207,10 +218,10 @@ impl Quorum {
             true => self.end,
             false => self.writes.durable(),
         };
+        let counts = self.is_voter() || mutant!(self, CountRemovedLeader);
         let Role::Leader(leader) = &mut self.role else { return };
-        // Static voters: a leader is always one of them.
         leader.offsets.clear();
-        leader.offsets.push(durable);
+        leader.offsets.extend(counts.then_some(durable));
         let ends = leader.voters.iter().map(|voter| voter.end.unwrap_or(Offset::ZERO));
         leader.offsets.extend(ends);
         let mut reached = reached(&mut leader.offsets);
@@ -232,10 +243,11 @@ impl Quorum {
 
     pub(crate) fn turn_leader(&mut self, out: &mut Vec<Effect>) -> bool {
         let (now, period) = (self.now, self.begin_period());
-        let relieved = self.is_relieved();
+        self.turn_change(out);
+        let over = self.is_relieved() || self.is_removed();
         let Role::Leader(leader) = &mut self.role else { return false };
         // Without a majority that fetches, another leader may exist already [P23].
-        if self.stopping.is_some() || now >= leader.quorum_at || relieved {
+        if self.stopping.is_some() || now >= leader.quorum_at || over {
             self.resign(out);
             return true;
         }
@@ -281,13 +293,16 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) {
         if !self.learn(node, view, out) {
-            if view.error == ErrorKind::InvalidVoterKey {
+            if view.error == ErrorKind::InvalidVoterKey && !self.on_candidate_denies(node, out) {
                 // It will say so again: not before the next announcement to all is due [P34].
                 self.peers.back_off(node, self.now + self.begin_period());
             }
             return;
         }
         let named = view.leader.is_some() && view.leader == self.id();
+        if named && view.error == ErrorKind::None {
+            self.on_candidate_agrees(node);
+        }
         let (Role::Leader(leader), Node::Replica(id)) = (&mut self.role, node) else { return };
         if let Ok(at) = leader.voters.binary_search_by_key(&id, |voter| voter.key.id)
             && named
@@ -340,13 +355,14 @@ impl Quorum {
     /// This replica follows: if it is a voter, that counts for the check quorum [P23].
     pub(crate) fn mark(&mut self, key: ReplicaKey) {
         let again = self.check_quorum_at(self.is_only_voter());
+        let own = usize::from(self.is_voter());
         let Role::Leader(leader) = &mut self.role else { return };
         let Some(voter) = leader.voters.iter_mut().find(|voter| voter.key.names(key)) else {
             return;
         };
         voter.marked = true;
         let marks = leader.voters.iter().filter(|voter| voter.marked).count();
-        if marks + 1 >= self.decrees.voters().majority() {
+        if marks + own >= self.decrees.voters().majority() {
             leader.quorum_at = again;
             leader.voters.iter_mut().for_each(|voter| voter.marked = false);
         }
@@ -359,6 +375,10 @@ impl Quorum {
         }
         for token in last.reads.into_waiting() {
             self.refuse_token(token, out);
+        }
+        if let Some(change) = last.change {
+            let why = Unchanged::LeadershipLost { appended: change.is_appended() };
+            self.answer_change(change.asked, Err(why), out);
         }
     }
 }

@@ -126,6 +126,7 @@ impl Quorum {
             | ErrorKind::PositionOutOfRange
             | ErrorKind::RequestTimedOut
             | ErrorKind::VoterNotFound
+            | ErrorKind::DuplicateVoter
             | ErrorKind::Other(_) => self.back_off(node),
         }
         false

@@ -14,6 +14,7 @@
 //! | start | first offset of the log |
 
 mod aside;
+mod changes;
 mod check;
 mod complaint;
 mod config;
@@ -41,6 +42,7 @@ mod role;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 mod update;
 mod view;
 mod voters;
@@ -56,13 +58,14 @@ pub use holds::Hold;
 pub use leader::Progress;
 pub use majority::majority;
 pub use message::{
-    BeginQuorumEpoch, EndQuorumEpoch, Endpoint, ErrorKind, Fetch, FetchAnswer, FetchHighWatermark,
-    FetchSnapshot, Fetched, LeaderView, Piece, Request, Response, SnapshotAnswer, UpdateVoter,
-    Vote, VoteAnswer,
+    AddVoter, BeginQuorumEpoch, ChangeAnswer, EndQuorumEpoch, Endpoint, ErrorKind, Fetch,
+    FetchAnswer, FetchHighWatermark, FetchSnapshot, Fetched, LeaderView, Piece, RemoveVoter,
+    Request, Response, SnapshotAnswer, UpdateVoter, Vote, VoteAnswer,
 };
 #[cfg(mutants)]
 pub use mutants::Mutant;
 pub use open::OpenError;
 pub use quorum::Quorum;
+pub use unchanged::Unchanged;
 pub use view::{RoleName, View};
 pub use voters::{KRAFT_VERSIONS, Voter};

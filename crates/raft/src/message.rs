@@ -5,6 +5,7 @@
 //! marks here, never bytes.
 
 use crate::effect::BatchMark;
+use crate::unchanged::Unchanged;
 use crate::voters::Voter;
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
 use std::sync::Arc;
@@ -35,6 +36,10 @@ pub enum Request {
     FetchSnapshot(FetchSnapshot),
     /// A voter tells the leader of itself (KIP-853).
     UpdateVoter(UpdateVoter),
+    /// One more is to count (KIP-853).
+    AddVoter(AddVoter),
+    /// One less is to count (KIP-853).
+    RemoveVoter(RemoveVoter),
 }
 
 /// One peer answers.
@@ -52,6 +57,10 @@ pub enum Response {
     FetchSnapshot(SnapshotAnswer),
     /// To [`Request::UpdateVoter`].
     UpdateVoter(LeaderView),
+    /// To [`Request::AddVoter`].
+    AddVoter(ChangeAnswer),
+    /// To [`Request::RemoveVoter`].
+    RemoveVoter(ChangeAnswer),
 }
 
 /// A candidate's question, or a prospective's.
@@ -227,6 +236,33 @@ pub struct UpdateVoter {
     pub voter: Voter,
 }
 
+/// Somebody wants a replica to count (rule P71).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddVoter {
+    /// Who. A request without a directory is refused.
+    pub key: ReplicaKey,
+    /// Where it listens.
+    pub endpoints: Arc<[Endpoint]>,
+    /// Whether the answer waits for the commit; else for the append only.
+    pub when_committed: bool,
+}
+
+/// Somebody wants a replica not to count any more (rule P72).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoveVoter {
+    /// Who. A request without a directory is refused.
+    pub key: ReplicaKey,
+}
+
+/// The answer to either. Unlike all others it does not show who leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeAnswer {
+    /// Why not, or [`ErrorKind::None`].
+    pub error: ErrorKind,
+    /// The same in detail; `None` without an error, and in what others answer.
+    pub why: Option<Unchanged>,
+}
+
 /// Bytes of a snapshot, as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
@@ -276,6 +312,8 @@ pub enum ErrorKind {
     RequestTimedOut,
     /// The voter set does not name this replica.
     VoterNotFound,
+    /// The voter set names this id already.
+    DuplicateVoter,
     /// Another code that the core only backs off from.
     Other(i16),
 }

@@ -55,12 +55,26 @@ pub enum Mutant {
     StandAsideForever,
     /// What a voter says of itself is written while the latest voters are not committed [P70].
     UpdateWhileChanging,
+    /// A leader that is not in the voter set counts itself [P74].
+    CountRemovedLeader,
+    /// A second change of voters is taken while the first is not committed [P71].
+    ChangeBeforeCommit,
+    /// Voters are changed before the leader has committed a record of its epoch [P71].
+    ChangeWithoutHighWatermark,
+    /// Who is added need not hold what the leader holds [P73].
+    AddUnseen,
+    /// Voters go though those that are left do not follow [P72].
+    RemoveTheLiving,
+    /// Whoever appended its own removal never stands again, committed or not [P75].
+    ForgetTheLeaving,
+    /// A leader knows its voters as they were when its epoch began [P74].
+    KeepSeats,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 24] = [
+    pub const ALL: [Mutant; 31] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -85,6 +99,13 @@ impl Mutant {
         Mutant::StandAsideForever,
         Mutant::CountAnyRound,
         Mutant::UpdateWhileChanging,
+        Mutant::CountRemovedLeader,
+        Mutant::ChangeBeforeCommit,
+        Mutant::ChangeWithoutHighWatermark,
+        Mutant::AddUnseen,
+        Mutant::RemoveTheLiving,
+        Mutant::KeepSeats,
+        Mutant::ForgetTheLeaving,
     ];
 }
 

@@ -198,7 +198,7 @@ impl Quorum {
 
     /// The first role.
     fn restore(&mut self, file: ElectionState) {
-        let voter = self.is_voter();
+        let voter = self.is_electable();
         let led = file.leader.is_some() && file.leader == self.id();
         let stood = !self.is_damaged()
             && self.key.is_some_and(|own| file.voted.is_some_and(|voted| voted.names(own)));
@@ -238,7 +238,7 @@ impl Quorum {
     }
 
     fn waiting(&mut self) -> Role {
-        let election_at = match (self.is_voter(), self.is_only_voter()) {
+        let election_at = match (self.is_electable(), self.is_only_voter()) {
             (true, true) => self.now,
             (true, false) => self.random_election_at(),
             (false, _) => Time::NEVER,

@@ -102,6 +102,8 @@ impl Quorum {
                 Request::Fetch(fetch) => self.on_fetch(ticket, fetch, effects),
                 Request::FetchSnapshot(ask) => self.on_fetch_snapshot(ticket, &ask, effects),
                 Request::UpdateVoter(update) => self.on_update(ticket, &update, effects),
+                Request::AddVoter(add) => self.on_add(ticket, add, effects),
+                Request::RemoveVoter(remove) => self.on_remove(ticket, remove.key, effects),
             },
             Input::Response { call, body } => self.on_response(call, body, effects),
             Input::Lost { call, how } => self.on_lost(call, how),
@@ -204,6 +206,16 @@ impl Quorum {
     /// Tells what became known in this step: commits first, so that our own leadership comes after
     /// all that earlier epochs left in the log.
     fn tell(&mut self, out: &mut Vec<Effect>) {
+        self.tell_commit(out);
+        let now = (self.standing.epoch, self.leader_told());
+        if self.announced != Some(now) {
+            self.announced = Some(now);
+            out.push(Effect::Lead { epoch: now.0, leader: now.1 });
+        }
+    }
+
+    /// Also before a leader forgets what it has committed.
+    pub(crate) fn tell_commit(&mut self, out: &mut Vec<Effect>) {
         // What a majority without it holds, a leader commits before its own disk has it; all others
         // apply only what they have stored [P39].
         let within = match &self.role {
@@ -218,11 +230,6 @@ impl Quorum {
         if upto > self.committed {
             self.committed = upto;
             out.push(Effect::Commit { upto });
-        }
-        let now = (self.standing.epoch, self.leader_told());
-        if self.announced != Some(now) {
-            self.announced = Some(now);
-            out.push(Effect::Lead { epoch: now.0, leader: now.1 });
         }
     }
 
@@ -327,8 +334,9 @@ impl Quorum {
         if self.standing.leader == Some(id) && !self.standing.endpoints.is_empty() {
             return self.standing.endpoints.clone();
         }
-        let voter = self.decrees.voters().by_id(id);
-        voter.map_or_else(|| std::sync::Arc::from([]), |voter| voter.endpoints.clone())
+        let voter = self.decrees.voters().by_id(id).map(|voter| voter.endpoints.clone());
+        let candidate = || self.candidate(id).map(|voter| voter.endpoints.clone());
+        voter.or_else(candidate).unwrap_or_else(|| std::sync::Arc::from([]))
     }
 
     // --- What answers bring
@@ -367,7 +375,9 @@ impl Quorum {
                 | Response::EndQuorumEpoch(_)
                 | Response::Fetch(_)
                 | Response::FetchSnapshot(_)
-                | Response::UpdateVoter(_),
+                | Response::UpdateVoter(_)
+                | Response::AddVoter(_)
+                | Response::RemoveVoter(_),
             ) => self.refuse(node, Complaint::Malformed, out),
         }
     }
@@ -432,8 +442,18 @@ impl Quorum {
         self.key.is_some_and(|key| self.decrees.voters().only(key))
     }
 
+    /// Whether it may come to lead: as a voter, or because it was removed by a record that may not
+    /// be committed. Perhaps nobody else has that, so that no other log is good enough [P75].
+    pub(crate) fn is_electable(&self) -> bool {
+        let known = self.settled();
+        let uncommitted = self.decrees.newest().is_some_and(|base| base >= known);
+        let before = self.decrees.voters_before().filter(|_| uncommitted);
+        let leaving = self.key.is_some_and(|key| before.is_some_and(|voters| voters.contains(key)));
+        self.is_voter() || leaving && !mutant!(self, ForgetTheLeaving)
+    }
+
     pub(crate) fn may_stand(&self) -> bool {
-        self.is_voter() && self.may_leave_epoch()
+        self.is_electable() && self.may_leave_epoch()
     }
 
     pub(crate) fn may_leave_epoch(&self) -> bool {

@@ -112,13 +112,14 @@ impl Quorum {
     /// [P49].
     pub(crate) fn prove(&mut self, out: &mut Vec<Effect>) {
         let Some(offset) = self.high_watermark else { return };
+        let counts = self.is_voter() || mutant!(self, CountRemovedLeader);
         let Role::Leader(leader) = &mut self.role else { return };
         if !leader.reads.wait_beyond(0) {
             return;
         }
         let mut echoes = std::mem::take(&mut leader.reads.echoes);
         echoes.clear();
-        echoes.push(u64::MAX); // The leader itself, a voter.
+        echoes.extend(counts.then_some(u64::MAX)); // The leader itself, if it is a voter.
         echoes.extend(leader.voters.iter().map(|voter| voter.echo));
         let proved = reached(&mut echoes).unwrap_or(0);
         leader.reads.echoes = echoes;

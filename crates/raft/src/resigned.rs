@@ -15,6 +15,7 @@ use std::cmp::Reverse;
 impl Quorum {
     /// The leader gives up its epoch.
     pub(crate) fn resign(&mut self, out: &mut Vec<Effect>) {
+        self.tell_commit(out);
         let election_at = self.random_election_at();
         let Role::Leader(leader) = &self.role else { return };
         // Of equal logs one on a disk with room leads better.
@@ -82,7 +83,8 @@ impl Quorum {
     /// few to elect one of them: waiting would bring no successor that outlives this replica.
     fn no_successor(&self) -> bool {
         let Role::Resigned(role) = &self.role else { return false };
-        let heard = self.decrees.voters().keys().count() - 1 - role.unacked.len();
+        let others = self.decrees.voters().len() - usize::from(self.is_voter());
+        let heard = others.saturating_sub(role.unacked.len());
         let all_gone = !role.gone.is_empty() && role.gone.len() == role.unacked.len();
         all_gone && heard < self.decrees.voters().majority()
     }

@@ -241,8 +241,9 @@ impl Quorum {
             standing.epoch
         );
         let resigned = matches!(next, Role::Resigned(_));
-        if matches!(next, Role::Prospective(_) | Role::Candidate(_) | Role::Leader(_)) || resigned {
-            assert!(self.is_voter(), "an observer never becomes {:?}", next.name());
+        // A leader whose removal is committed resigns too.
+        if matches!(next, Role::Prospective(_) | Role::Candidate(_) | Role::Leader(_)) {
+            assert!(self.is_electable(), "an observer never becomes {:?}", next.name());
         }
         let voted = self.standing.voted;
         self.standing = standing;

@@ -4,8 +4,7 @@
 //! Changes nothing but what is said of a voter: who counts stays as it is, so no majority moves.
 //! Where the set is static the leader only remembers what it was told, until its epoch ends.
 
-use crate::decrees::Decree;
-use crate::effect::{Complaint, ControlRecord, Effect, Source, Ticket};
+use crate::effect::{Complaint, Effect, Ticket};
 use crate::message::{ErrorKind, LeaderView, Request, Response, UpdateVoter};
 use crate::mutants::mutant;
 use crate::peers::{Node, Question};
@@ -50,8 +49,8 @@ impl Quorum {
             return Err(ErrorKind::InvalidRequest);
         }
         let seats = self.decrees.in_force();
-        let changing = self.decrees.newest() >= self.high_watermark;
-        if self.high_watermark.is_none() || changing && !mutant!(self, UpdateWhileChanging) {
+        let changing = self.is_changing() && !mutant!(self, UpdateWhileChanging);
+        if self.high_watermark.is_none() || changing {
             return Err(ErrorKind::RequestTimedOut);
         }
         let known = seats.voters.by_id(key.id);
@@ -73,11 +72,8 @@ impl Quorum {
                 known.said = Some(voter.clone());
             }
         } else if seats.voters.by_id(voter.key.id) != Some(voter) {
-            let voters = seats.voters.with(voter).entries().clone();
-            let decree = Decree { version: None, voters: Some(voters) };
-            let appended = self.decrees.append(self.end, &decree);
-            appended.expect("the voters in force, with other words about one of them");
-            self.append(1, Source::Control(ControlRecord::Voters { decree }), out);
+            let voters = seats.voters.with(voter);
+            self.seat(voters, out);
         }
         self.mark(voter.key);
     }

@@ -74,6 +74,21 @@ impl Voters {
         majority(self.entries.len())
     }
 
+    /// The same set and this one, whose id it does not name.
+    pub(crate) fn and(&self, new: Voter) -> Voters {
+        let at = self.entries.partition_point(|voter| voter.key.id < new.key.id);
+        let (before, behind) = self.entries.split_at(at);
+        Voters {
+            entries: before.iter().cloned().chain([new]).chain(behind.iter().cloned()).collect(),
+        }
+    }
+
+    /// The same set less this one.
+    pub(crate) fn less(&self, gone: ReplicaId) -> Voters {
+        let rest = self.entries.iter().filter(|voter| voter.key.id != gone);
+        Voters { entries: rest.cloned().collect() }
+    }
+
     /// The same set with this entry in the place of the one of its id.
     pub(crate) fn with(&self, own: &Voter) -> Voters {
         let entry = |voter: &Voter| if voter.key.id == own.key.id { own } else { voter }.clone();

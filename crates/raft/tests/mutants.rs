@@ -56,9 +56,11 @@ fn every_mutant_is_caught_by_a_script_and_by_a_walk() {
             })
             .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        let fails =
-            |seed: &u64| catch_unwind(AssertUnwindSafe(|| walk::honest(*seed, &shape))).is_err();
-        let by_walk = (0..WALKS).find(fails);
+        let changing = Shape { changing: true, ..shape.clone() };
+        let fails = |shape: &Shape, seed: u64| {
+            catch_unwind(AssertUnwindSafe(|| walk::honest(seed, shape))).is_err()
+        };
+        let by_walk = (0..WALKS).find(|seed| fails(&shape, *seed) || fails(&changing, *seed));
         lines.push((mutant, by_script, by_walk));
     }
     set_hook(hook);

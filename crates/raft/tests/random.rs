@@ -29,6 +29,15 @@ fn whatever_peers_say_nobody_panics_or_breaks_a_promise() {
     }
 }
 
+#[test]
+fn voters_that_come_and_go_break_no_law() {
+    for seed in 0..walks() {
+        let _told = Seed(seed);
+        walk::honest(seed, &Shape { changing: true, ..Shape::default() });
+        walk::hostile(seed, &Shape { changing: true, ..Shape::default() });
+    }
+}
+
 /// Says which seed failed.
 struct Seed(u64);
 

@@ -50,21 +50,27 @@ impl Nonsense {
     }
     fn request(&mut self, view: &View<'_>) -> Request {
         let epoch = self.epoch(view.epoch);
-        match self.0.below(4) {
-            0 => Request::Vote(Vote {
+        match self.0.below(9) {
+            0 | 1 => Request::Vote(Vote {
                 epoch,
                 candidate: self.key(),
                 voter: Some(self.key()).filter(|_| self.0.one_in(2)),
                 last: self.last(view),
                 pre_vote: self.0.one_in(2),
             }),
-            1 => Request::BeginQuorumEpoch(BeginQuorumEpoch {
+            2 => Request::BeginQuorumEpoch(BeginQuorumEpoch {
                 epoch,
                 leader: self.id(),
                 voter: None,
                 endpoints: self.endpoints(),
             }),
-            2 => Request::EndQuorumEpoch(EndQuorumEpoch {
+            3 => Request::AddVoter(AddVoter {
+                key: self.key(),
+                endpoints: self.endpoints(),
+                when_committed: self.0.one_in(2),
+            }),
+            4 => Request::RemoveVoter(RemoveVoter { key: self.key() }),
+            5 => Request::EndQuorumEpoch(EndQuorumEpoch {
                 epoch,
                 leader: self.id(),
                 successors: (0..self.0.below(80)).map(|_| self.key()).collect(),
@@ -127,6 +133,12 @@ impl Nonsense {
             Request::BeginQuorumEpoch(_) => Response::BeginQuorumEpoch(told),
             Request::EndQuorumEpoch(_) => Response::EndQuorumEpoch(told),
             Request::UpdateVoter(_) => Response::UpdateVoter(told),
+            Request::AddVoter(_) => {
+                Response::AddVoter(ChangeAnswer { error: told.error, why: None })
+            }
+            Request::RemoveVoter(_) => {
+                Response::RemoveVoter(ChangeAnswer { error: told.error, why: None })
+            }
             Request::Fetch(_) => {
                 let known = self.offset(view.end);
                 let round = self.number(2, u64::MAX);
@@ -193,7 +205,19 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
     let mut config = Config::new(Some(ReplicaId(own)), Uuid([1; 16]), set);
     config.bootstrap = draw.0.below(2) as usize;
     let mut now = Time(5);
-    let mut quorum = Quorum::open(config, Recovered::default(), seed, now).unwrap();
+    let mut recovered = Recovered::default();
+    if draw.0.one_in(2) {
+        let byte = |id| 1 + (id % 2) as u8;
+        let voter = |id| Voter {
+            key: ReplicaKey::new(ReplicaId(id), Some(Uuid([byte(id); 16]))),
+            endpoints: [].into(),
+            versions: KRAFT_VERSIONS,
+        };
+        config.directory = Uuid([byte(own); 16]);
+        let voters = Some((0..voters).map(voter).collect());
+        recovered.founded = Decree { version: Some(1), voters };
+    }
+    let mut quorum = Quorum::open(config, recovered, seed, now).unwrap();
     let mut seen = BTreeSet::new();
     let mut asked: Vec<(Call, Request)> = Vec::new();
     let mut stored: Vec<Call> = Vec::new();
@@ -226,6 +250,7 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
                     pre_vote: !draw.0.one_in(5),
                     rounds: draw.0.one_in(2),
                     updates: draw.0.one_in(2),
+                    kraft_versions: (!draw.0.one_in(3)).then_some(KRAFT_VERSIONS),
                 },
             },
             _ => {
@@ -275,7 +300,8 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
         }
         seen.insert(quorum.view().role);
     }
-    let held = quorum.view().parked + quorum.outbox.held().count();
+    let changes = usize::from(quorum.has_change());
+    let held = quorum.view().parked + quorum.outbox.held().count() + changes;
     assert!(unanswered.len() <= held, "{} requests were forgotten, {held} wait", unanswered.len());
     seen
 }

@@ -6,7 +6,8 @@
 use super::node::{Node, Picture, Record};
 use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey};
 use quorate_raft::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub struct Laws {
     pub voters: Vec<ReplicaId>,
@@ -62,6 +63,7 @@ impl Laws {
         if self.peers_are_honest {
             self.one_leader_per_epoch(id, after);
             self.committed_is_durable_on_a_majority(id, after, nodes);
+            self.one_change_at_a_time(id, nodes);
         }
     }
 
@@ -86,11 +88,33 @@ impl Laws {
         let both = upto.min(self.committed.len());
         assert_eq!(log[..both], self.committed[..both], "committed records of {id} changed");
         if upto > both {
+            // By those that count at its own end: only a leader is the first to know.
+            let voters = self.voters_of(&nodes[&id]);
             let holds = |voter: &&ReplicaId| nodes[voter].durable_log.get(..upto) == Some(log);
-            let holders = self.voters.iter().filter(holds).count();
-            let enough = self.voters.len() / 2 + 1;
+            let holders = voters.iter().filter(holds).count();
+            let enough = voters.len() / 2 + 1;
             assert!(holders >= enough, "{id} takes {upto} for committed, {holders} hold it");
             self.committed = log.to_vec();
+        }
+    }
+
+    /// Who counts, as a node's log says.
+    fn voters_of(&self, node: &Node) -> Vec<ReplicaId> {
+        let voters = node.founded(Some(Offset(node.log.len() as u64))).voters;
+        let ids = |voters: &Arc<[Voter]>| voters.iter().map(|voter| voter.key.id).collect();
+        voters.as_ref().map_or_else(|| self.voters.clone(), ids)
+    }
+
+    /// Each set of voters is at most one away from the one before, so their majorities meet.
+    fn one_change_at_a_time(&self, id: ReplicaId, nodes: &BTreeMap<ReplicaId, Node>) {
+        let voters = |decree: &&'static Decree| decree.voters.as_deref();
+        let founded = nodes[&id].founding.as_ref().and_then(|decree| decree.voters.as_deref());
+        let sets = nodes[&id].log.iter().filter_map(|record| record.decree.as_ref());
+        let sets: Vec<&[Voter]> = founded.into_iter().chain(sets.filter_map(voters)).collect();
+        for pair in sets.windows(2) {
+            let keys = |set: &[Voter]| set.iter().map(|voter| voter.key).collect::<BTreeSet<_>>();
+            let away = keys(pair[0]).symmetric_difference(&keys(pair[1])).count();
+            assert!(away <= 1, "the voters of {id} change from {:?} to {:?}", pair[0], pair[1]);
         }
     }
 
@@ -127,6 +151,7 @@ impl Laws {
             }
             Request::FetchSnapshot(ask) => ask.epoch,
             Request::UpdateVoter(update) => update.epoch,
+            Request::AddVoter(_) | Request::RemoveVoter(_) => disk.epoch,
         };
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
     }
@@ -140,6 +165,7 @@ impl Laws {
             Response::Fetch(answer) => &answer.view,
             Response::FetchSnapshot(answer) => &answer.view,
             Response::UpdateVoter(view) => view,
+            Response::AddVoter(_) | Response::RemoveVoter(_) => return,
         };
         let epoch = view.epoch;
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);

@@ -107,6 +107,8 @@ pub struct Shape {
     pub compact: bool,
     /// How many endpoints the voter set knows of each voter.
     pub endpoints: usize,
+    /// Whether walks ask for other voters.
+    pub changing: bool,
     /// What the bootstrap snapshot says where [`Cluster::start`] makes a cluster.
     pub founding: Option<Decree>,
     #[cfg(mutants)]
@@ -520,7 +522,7 @@ impl Cluster {
     /// A voter stands at once and without asking first, as beside a voter that does not know
     /// pre-votes; votes are delivered, nothing else. Only its own clock moves.
     pub fn elect(&mut self, id: ReplicaId) {
-        let speaks = |pre_vote| Features { pre_vote, rounds: true, updates: false };
+        let speaks = |pre_vote| Features { pre_vote, rounds: true, ..Features::default() };
         let others = self.shape.voters.iter().map(|id| ReplicaId(*id));
         let other = others.filter(|other| *other != id).max();
         if let Some(id_of_old) = other {
@@ -587,7 +589,9 @@ fn vote(body: &Request) -> Option<Vote> {
         | Request::EndQuorumEpoch(_)
         | Request::Fetch(_)
         | Request::FetchSnapshot(_)
-        | Request::UpdateVoter(_) => None,
+        | Request::UpdateVoter(_)
+        | Request::AddVoter(_)
+        | Request::RemoveVoter(_) => None,
     }
 }
 

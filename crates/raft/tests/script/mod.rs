@@ -168,10 +168,12 @@ impl Script {
                 let pre_vote = !no(words.option("prevote"));
                 let rounds = !no(words.option("rounds"));
                 let updates = words.option("updates") == Some("yes");
-                let speaks = Features { pre_vote, rounds, updates };
+                let kraft_versions = words.option("kraft").map(raw::range);
+                let speaks = Features { pre_vote, rounds, updates, kraft_versions };
                 cluster.step(at, Input::Peer { id, speaks });
             }
-            "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" | "update" => {
+            "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" | "update" | "add"
+            | "remove" => {
                 let (to, from) = words.arrow();
                 let body = raw::request(cluster, verb, to, from, &mut words);
                 self.narrator.asked(to, from, &body);

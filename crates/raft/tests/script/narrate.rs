@@ -5,7 +5,7 @@
 //! what a line says already are left out.
 
 use crate::cluster::{Cluster, Disk, Event, Message, Picture};
-use quorate_base::{Offset, ReplicaId};
+use quorate_base::{Offset, ReplicaId, ReplicaKey};
 use quorate_raft::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -233,6 +233,12 @@ impl Narrator {
                 let at: Vec<_> = update.voter.endpoints.iter().map(|at| at.host.as_str()).collect();
                 format!("UpdateVoter epoch={} at={}", update.epoch, at.join(","))
             }
+            Request::AddVoter(add) => {
+                let at: Vec<_> = add.endpoints.iter().map(|at| at.host.as_str()).collect();
+                let early = if add.when_committed { "" } else { " early" };
+                format!("AddVoter {} at={}{early}", seat(&add.key), at.join(","))
+            }
+            Request::RemoveVoter(remove) => format!("RemoveVoter {}", seat(&remove.key)),
         }
     }
 
@@ -282,6 +288,14 @@ impl Narrator {
                 true => format!("{from} -> {to} updated"),
                 false => format!("{from} -> {to} {}", refusal(view)),
             }),
+            Response::AddVoter(answer) | Response::RemoveVoter(answer) => {
+                let verb = if matches!(body, Response::AddVoter(_)) { "added" } else { "removed" };
+                let why = answer.why.as_ref().map_or(String::new(), |why| format!(" {why:?}"));
+                Some(match answer.error == ErrorKind::None {
+                    true => format!("{from} -> {to} {verb}"),
+                    false => format!("{from} -> {to} {}{why}", name_of(answer.error)),
+                })
+            }
             Response::FetchSnapshot(answer) => {
                 let what = match answer.piece {
                     _ if answer.view.error != ErrorKind::None => refusal(&answer.view),
@@ -305,7 +319,7 @@ fn error(kind: ErrorKind) -> String {
     if kind == ErrorKind::None { String::new() } else { format!(" {}", name_of(kind)) }
 }
 
-pub const ERRORS: [ErrorKind; 14] = [
+pub const ERRORS: [ErrorKind; 15] = [
     ErrorKind::None,
     ErrorKind::FencedLeaderEpoch,
     ErrorKind::UnknownLeaderEpoch,
@@ -319,6 +333,7 @@ pub const ERRORS: [ErrorKind; 14] = [
     ErrorKind::PositionOutOfRange,
     ErrorKind::RequestTimedOut,
     ErrorKind::VoterNotFound,
+    ErrorKind::DuplicateVoter,
     ErrorKind::Other(-1),
 ];
 
@@ -338,6 +353,7 @@ pub fn name_of(kind: ErrorKind) -> &'static str {
         ErrorKind::PositionOutOfRange => "POSITION_OUT_OF_RANGE",
         ErrorKind::RequestTimedOut => "REQUEST_TIMED_OUT",
         ErrorKind::VoterNotFound => "VOTER_NOT_FOUND",
+        ErrorKind::DuplicateVoter => "DUPLICATE_VOTER",
         ErrorKind::Other(_) => "UNKNOWN_SERVER_ERROR",
     }
 }
@@ -397,21 +413,23 @@ pub fn status(id: ReplicaId, picture: &Picture) -> String {
     line
 }
 
+/// A key as scripts write it.
+fn seat(key: &ReplicaKey) -> String {
+    match key.directory {
+        None => key.id.to_string(),
+        Some(_) if *key == crate::cluster::key(key.id) => format!("{}:own", key.id),
+        Some(_) => format!("{}:other", key.id),
+    }
+}
+
 /// Who counts, as this node has it.
 pub fn seats(cluster: &Cluster, at: ReplicaId) -> String {
     let view = cluster.nodes[&at].quorum.as_ref().expect("it runs").view();
-    let seat = |voter: &Voter| {
-        let key = match voter.key.directory {
-            None => voter.key.id.to_string(),
-            Some(_) if voter.key == crate::cluster::key(voter.key.id) => {
-                format!("{}:own", voter.key.id)
-            }
-            Some(_) => format!("{}:other", voter.key.id),
-        };
+    let seat_at = |voter: &Voter| {
         let at = voter.endpoints.first().map_or(String::new(), |at| format!("@{}", at.host));
-        key + &at
+        seat(&voter.key) + &at
     };
-    let voters: Vec<String> = view.voters.iter().map(seat).collect();
+    let voters: Vec<String> = view.voters.iter().map(seat_at).collect();
     format!("{at} kraft.version={} voters={}", view.kraft_version, voters.join(","))
 }
 

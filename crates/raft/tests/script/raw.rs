@@ -81,13 +81,16 @@ pub fn request(
                 endpoints: words.option("at").map_or([].into(), endpoint),
                 versions: match words.option("versions") {
                     None => KRAFT_VERSIONS,
-                    Some(range) => {
-                        let (least, most) = range.split_once("..").expect("versions=0..1");
-                        (least.parse().expect("a number"), most.parse().expect("a number"))
-                    }
+                    Some(word) => range(word),
                 },
             },
         }),
+        "add" => Request::AddVoter(AddVoter {
+            key: words.key("key").expect("whom"),
+            endpoints: words.option("at").map_or([].into(), endpoint),
+            when_committed: words.option("answer") != Some("early"),
+        }),
+        "remove" => Request::RemoveVoter(RemoveVoter { key: words.key("key").expect("whom") }),
         other => panic!("no such question: {other}"),
     }
 }
@@ -96,6 +99,12 @@ pub fn request(
 fn endpoint(word: &str) -> std::sync::Arc<[Endpoint]> {
     let (listener, host) = word.split_once('/').expect("at=LISTENER/HOST");
     [Endpoint { listener: listener.to_owned(), host: host.to_owned(), port: 9_093 }].into()
+}
+
+/// `0..1`, with both ends.
+pub fn range(word: &str) -> (u16, u16) {
+    let (least, most) = word.split_once("..").expect("a range like 0..1");
+    (least.parse().expect("a number"), most.parse().expect("a number"))
 }
 
 fn last(words: &mut Words<'_>, name: &str) -> Option<OffsetEpoch> {

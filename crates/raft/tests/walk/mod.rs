@@ -8,9 +8,18 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use crate::cluster::{Cluster, Message, Record, Shape, endpoints, key};
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Uuid};
 use quorate_raft::*;
 use std::collections::BTreeSet;
+
+/// What nodes of today speak.
+const ALL: Features =
+    Features { pre_vote: true, rounds: true, updates: true, kraft_versions: Some(KRAFT_VERSIONS) };
+
+/// What the voter set says of a node.
+fn voter(id: ReplicaId) -> Voter {
+    Voter { key: key(id), endpoints: endpoints(id, 1), versions: KRAFT_VERSIONS }
+}
 
 /// None of our nodes.
 const STRANGER: ReplicaId = ReplicaId(9);
@@ -19,6 +28,8 @@ pub struct Walk {
     pub cluster: Cluster,
     rng: Rng,
     nodes: u64,
+    /// Whether somebody asks for other voters.
+    changing: bool,
     hostile: bool,
     /// Those that were asked to stop: they take no part any more until they start anew.
     stopping: BTreeSet<ReplicaId>,
@@ -57,11 +68,22 @@ impl Walk {
         shape.bootstrap = if rng.one_in(4) { vec![1, voters] } else { Vec::new() };
         shape.directories = rng.one_in(2);
         shape.endpoints = rng.below(2) as usize;
+        let changing = shape.changing;
+        if changing {
+            // Those of the log, whom everybody finds and who name where they listen.
+            shape.bootstrap = (1..=named).collect();
+            shape.endpoints = 1;
+            let voters = (1..=voters).map(|id| voter(ReplicaId(id))).collect();
+            shape.founding = Some(Decree { version: Some(1), voters: Some(voters) });
+        }
         let nodes = u64::from(named) + shape.nameless.len() as u64;
+        let founding = shape.founding.clone();
         let cluster = Cluster::new(shape, rng.next());
-        let mut walk = Walk { cluster, rng, nodes, hostile, stopping: BTreeSet::new() };
+        let mut walk = Walk { cluster, rng, nodes, changing, hostile, stopping: BTreeSet::new() };
         for id in walk.ids() {
-            walk.cluster.open(id).expect("no files");
+            let founds = id.0 <= voters;
+            walk.cluster.node(id).founding = founding.clone().filter(|_| founds);
+            walk.open(id);
         }
         // Most of the walk is to happen around a leader.
         for _ in 0..40 {
@@ -69,6 +91,15 @@ impl Walk {
             walk.cluster.settle();
         }
         walk
+    }
+
+    fn open(&mut self, id: ReplicaId) {
+        self.cluster.open(id).expect("what a node wrote, it can read");
+        for other in self.ids() {
+            if self.changing && other != id {
+                self.cluster.step(id, Input::Peer { id: other, speaks: ALL });
+            }
+        }
     }
 
     fn ids(&self) -> Vec<ReplicaId> {
@@ -137,7 +168,7 @@ impl Walk {
             }
             92 => {
                 let (pre_vote, rounds) = (self.rng.one_in(2), self.rng.one_in(2));
-                let speaks = Features { pre_vote, rounds, updates: rounds };
+                let speaks = Features { pre_vote, rounds, updates: rounds, ..ALL };
                 self.cluster.step(id, Input::Peer { id: ReplicaId(1), speaks });
             }
             93..100 if runs => self.stranger(id),
@@ -240,13 +271,16 @@ impl Walk {
                 self.cluster.crash(id);
             }
         } else {
-            self.cluster.open(id).expect("what a node wrote, it can read");
+            self.open(id);
         }
     }
 
     // --- Those who are none of ours, or lie
 
     fn stranger(&mut self, to: ReplicaId) {
+        if self.changing && self.rng.one_in(2) {
+            return self.change_voters(to);
+        }
         let from = match self.hostile {
             true if self.rng.one_in(2) => self.some_id(),
             true | false => STRANGER,
@@ -254,7 +288,8 @@ impl Walk {
         let kinds = if self.hostile { 4 } else { 2 };
         // An observer that a vote request takes beyond the epoch of the quorum stays alone until
         // the quorum gets there; see `observer_ahead_of_the_quorum.txt`.
-        let voter = self.cluster.shape.voters.contains(&to.0);
+        let seats = self.cluster.nodes[&to].quorum.as_ref().expect("it runs").view().voters;
+        let voter = seats.iter().any(|voter| voter.key.id == to);
         let epoch =
             if self.hostile || voter { self.epoch(to) } else { self.cluster.picture(to).epoch };
         let body = match self.rng.below(kinds) {
@@ -298,6 +333,26 @@ impl Walk {
             }
         };
         self.cluster.ask(to, from, body);
+    }
+
+    /// Somebody asks for one more, or for one less.
+    fn change_voters(&mut self, to: ReplicaId) {
+        let leads = |id: &ReplicaId| {
+            self.cluster.runs(*id) && self.cluster.picture(*id).role == RoleName::Leader
+        };
+        let leader = self.ids().into_iter().find(leads);
+        let (to, id) = (leader.unwrap_or(to), self.some_id());
+        let wrong = self.rng.one_in(10);
+        let key = if wrong { ReplicaKey::new(id, Some(Uuid([0xee; 16]))) } else { key(id) };
+        let body = match self.rng.one_in(2) {
+            true => Request::RemoveVoter(RemoveVoter { key }),
+            false => Request::AddVoter(AddVoter {
+                key,
+                endpoints: endpoints(id, 1),
+                when_committed: self.rng.one_in(2),
+            }),
+        };
+        self.cluster.ask(to, STRANGER, body);
     }
 
     /// Any answer to an open question.
@@ -403,8 +458,7 @@ impl Walk {
             }
             // Whatever was said of it.
             for other in self.ids() {
-                let speaks = Features { pre_vote: true, rounds: true, updates: true };
-                self.cluster.step(other, Input::Peer { id, speaks });
+                self.cluster.step(other, Input::Peer { id, speaks: ALL });
             }
         }
     }
@@ -421,6 +475,16 @@ impl Walk {
         }
     }
 
+    /// All nodes, for whoever reads why a walk failed.
+    fn tell(&self) -> String {
+        let line = |id: ReplicaId| {
+            let view = self.cluster.nodes[&id].quorum.as_ref().expect("it runs").view();
+            let voters: Vec<u32> = view.voters.iter().map(|voter| voter.key.id.0).collect();
+            format!("{id} of {voters:?}: {:?}\n", self.cluster.picture(id))
+        };
+        self.ids().into_iter().map(line).collect()
+    }
+
     fn converge(&mut self, seed: u64) {
         self.run(Span::ms(15_000));
         let leads = |id: &ReplicaId| {
@@ -428,7 +492,7 @@ impl Walk {
             picture.role == RoleName::Leader && picture.high_watermark.is_some()
         };
         let leader = self.ids().into_iter().find(leads);
-        let leader = leader.unwrap_or_else(|| panic!("no leader in the end, seed {seed}"));
+        let leader = leader.unwrap_or_else(|| panic!("no leader, seed {seed}:\n{}", self.tell()));
         let (token, read) = (self.token(), self.token());
         let before = self.cluster.picture(leader);
         let proposal = Input::Propose { token, epoch: before.epoch, records: 1 };
@@ -440,8 +504,8 @@ impl Walk {
         self.run(Span::ms(soon));
         for id in self.ids() {
             let told = self.cluster.picture(id).told;
-            let now = self.cluster.picture(id);
-            assert!(told > before.end, "node {id} was told {told}, not {}: {now:?}", before.end);
+            let all = self.tell();
+            assert!(told > before.end, "node {id} was told {told}, not {}:\n{all}", before.end);
         }
         assert_eq!(self.cluster.picture(leader).reads, 0, "a read waits, seed {seed}");
     }

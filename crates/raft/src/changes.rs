@@ -1,0 +1,372 @@
+//! Who counts changes: one more or one less at a time, by the leader, on request (KIP-853).
+//!
+//! The new voters are in force once they are appended [P64], so everything that makes a change safe
+//! is checked before: then a majority of the new ones meets every majority that can still decide
+//! anything [P71]. The leader's table of voters follows in the same step [P74]. What is kept here
+//! is only who waits for which answer; whether a change is in the log is for [`Decrees`] to say.
+//!
+//! [`Decrees`]: crate::decrees::Decrees
+
+use crate::decrees::Decree;
+use crate::effect::{ControlRecord, Effect, Source, Ticket};
+use crate::leader::{Leader, Progress};
+use crate::message::{AddVoter, ChangeAnswer, ErrorKind, Request, Response};
+use crate::mutants::mutant;
+use crate::peers::{Node, Question};
+use crate::quorum::Quorum;
+use crate::role::Role;
+use crate::unchanged::Unchanged;
+use crate::voters::{Voter, Voters};
+use quorate_base::{Offset, ReplicaId, ReplicaKey, Time};
+
+/// A change that somebody waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) asked: Asked,
+    stage: Stage,
+    /// When whoever asked is told that it was not done in time.
+    pub(crate) until: Time,
+}
+
+/// Whom to answer, and to what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    Add(Ticket),
+    Remove(Ticket),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Nothing is in the log: this one has to show that it is who it should be [P73], and that it
+    /// has what the leader has.
+    Proving { voter: Voter, agreed: bool, when_committed: bool },
+    /// The new voters are the record at this offset.
+    Appended(Offset),
+}
+
+impl Change {
+    pub(crate) fn is_appended(&self) -> bool {
+        matches!(self.stage, Stage::Appended(_))
+    }
+}
+
+impl Quorum {
+    // --- What is asked for
+
+    pub(crate) fn on_add(&mut self, ticket: Ticket, add: AddVoter, out: &mut Vec<Effect>) {
+        let asked = Asked::Add(ticket);
+        if let Err(why) = self.may_add(&add) {
+            return self.answer_change(asked, Err(why), out);
+        }
+        let AddVoter { key, endpoints, when_committed } = add;
+        // What it speaks is known once it has answered.
+        let voter = Voter { key, endpoints, versions: (0, 0) };
+        let stage = Stage::Proving { voter, agreed: false, when_committed };
+        let until = self.now + self.config.request_timeout;
+        let Role::Leader(leader) = &mut self.role else { return };
+        leader.change = Some(Change { asked, stage, until });
+    }
+
+    pub(crate) fn on_remove(&mut self, ticket: Ticket, key: ReplicaKey, out: &mut Vec<Effect>) {
+        let asked = Asked::Remove(ticket);
+        let voters = match self.may_remove(key) {
+            Ok(voters) => voters,
+            Err(why) => return self.answer_change(asked, Err(why), out),
+        };
+        let stage = Stage::Appended(self.seat(voters, out));
+        let until = self.now + self.config.request_timeout;
+        let Role::Leader(leader) = &mut self.role else { return };
+        leader.change = Some(Change { asked, stage, until });
+    }
+
+    /// The checks that all changes have, in their order [P71].
+    fn may_change(&self) -> Result<(), Unchanged> {
+        let changing = self.is_changing() && !mutant!(self, ChangeBeforeCommit);
+        let known = self.high_watermark.is_some() || mutant!(self, ChangeWithoutHighWatermark);
+        match () {
+            () if changing && self.has_change() => Err(Unchanged::Pending),
+            () if !known => Err(Unchanged::NotReady),
+            () if self.decrees.in_force().version == 0 => Err(Unchanged::Static),
+            () if changing => Err(Unchanged::Pending),
+            () => Ok(()),
+        }
+    }
+
+    fn leads_changes(&self) -> Result<(), Unchanged> {
+        match &self.role {
+            Role::Leader(_) => Ok(()),
+            Role::Unattached(_)
+            | Role::Prospective(_)
+            | Role::Candidate(_)
+            | Role::Follower(_)
+            | Role::Resigned(_) => Err(Unchanged::NotLeading { leader: self.leader_told() }),
+        }
+    }
+
+    fn may_add(&self, add: &AddVoter) -> Result<(), Unchanged> {
+        self.leads_changes()?;
+        if add.key.directory.is_none() {
+            return Err(Unchanged::NoDirectory);
+        }
+        // Where the others listen by the name of our own listener is where they reach each other.
+        let own = self.config.endpoints.first().map(|own| own.listener.clone());
+        if !add.endpoints.iter().any(|at| own.as_ref().is_none_or(|own| *own == at.listener)) {
+            return Err(Unchanged::NoEndpoint { listener: own });
+        }
+        self.may_change()?;
+        match self.decrees.voters().by_id(add.key.id) {
+            Some(known) => Err(Unchanged::Known { known: known.key }),
+            None => Ok(()),
+        }
+    }
+
+    /// The voters that are left.
+    fn may_remove(&self, key: ReplicaKey) -> Result<Voters, Unchanged> {
+        self.leads_changes()?;
+        if key.directory.is_none() {
+            return Err(Unchanged::NoDirectory);
+        }
+        self.may_change()?;
+        let voters = self.decrees.voters();
+        let known = voters.by_id(key.id).map(|known| known.key);
+        if known != Some(key) {
+            return Err(Unchanged::Unknown { known });
+        }
+        if voters.len() == 1 {
+            return Err(Unchanged::LastVoter);
+        }
+        let left = voters.less(key.id);
+        let unheard = mutant!(self, RemoveTheLiving);
+        if unheard { Ok(left) } else { self.may_follow(&left).map(|()| left) }
+    }
+
+    /// Whether enough of these follow this leader to commit that they count: else nothing would be
+    /// committed any more, not even the way back [P72].
+    fn may_follow(&self, voters: &Voters) -> Result<(), Unchanged> {
+        let Role::Leader(leader) = &self.role else { return Ok(()) };
+        let follows = |key: ReplicaKey| {
+            let known = leader.others().find(|other| key.names(other.key));
+            let heard = known.and_then(|other| other.fetched_at);
+            Some(key.id) == self.id()
+                || heard.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout)
+        };
+        let follow = voters.keys().filter(|key| follows(*key)).count();
+        match follow >= voters.majority() {
+            true => Ok(()),
+            false => Err(Unchanged::TooFew { follow, voters: voters.len() }),
+        }
+    }
+
+    // --- What becomes of it
+
+    /// Drives a change on: asks who is to be added, appends, answers.
+    pub(crate) fn turn_change(&mut self, out: &mut Vec<Effect>) {
+        let Role::Leader(leader) = &self.role else { return };
+        let Some(change) = &leader.change else { return };
+        let until = change.until;
+        let why = match change.stage.clone() {
+            Stage::Appended(base) if self.high_watermark > Some(base) => {
+                return self.finish_change(Ok(()), out);
+            }
+            Stage::Appended(_) => Unchanged::Uncommitted,
+            Stage::Proving { voter, agreed: false, .. } => {
+                self.ask_candidate(voter.key, out);
+                Unchanged::Silent { key: voter.key }
+            }
+            Stage::Proving { voter, agreed: true, when_committed } => {
+                match self.seat_for(voter) {
+                    Ok(voters) => return self.add(voters, when_committed, out),
+                    // That will not change.
+                    Err(why) if why.error() != ErrorKind::RequestTimedOut => {
+                        return self.finish_change(Err(why), out);
+                    }
+                    Err(why) => why,
+                }
+            }
+        };
+        if self.now >= until {
+            self.finish_change(Err(why), out);
+        }
+    }
+
+    fn finish_change(&mut self, result: Result<(), Unchanged>, out: &mut Vec<Effect>) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        if let Some(change) = leader.change.take() {
+            self.answer_change(change.asked, result, out);
+        }
+    }
+
+    pub(crate) fn answer_change(
+        &mut self,
+        asked: Asked,
+        result: Result<(), Unchanged>,
+        out: &mut Vec<Effect>,
+    ) {
+        let why = result.err();
+        let error = why.as_ref().map_or(ErrorKind::None, Unchanged::error);
+        let answer = ChangeAnswer { error, why };
+        let (ticket, body) = match asked {
+            Asked::Add(ticket) => (ticket, Response::AddVoter(answer)),
+            Asked::Remove(ticket) => (ticket, Response::RemoveVoter(answer)),
+        };
+        self.reply(ticket, self.shown(), body, out);
+    }
+
+    // --- Who is to be added
+
+    /// The one that a change is to add, while it proves itself.
+    pub(crate) fn candidate(&self, id: ReplicaId) -> Option<&Voter> {
+        let Role::Leader(leader) = &self.role else { return None };
+        match leader.change.as_ref().map(|change| &change.stage) {
+            Some(Stage::Proving { voter, .. }) if voter.key.id == id => Some(voter),
+            Some(Stage::Proving { .. } | Stage::Appended(_)) | None => None,
+        }
+    }
+
+    /// Tells it who leads, and under which key it is meant: its answer says whether it is that one
+    /// [P73].
+    fn ask_candidate(&mut self, key: ReplicaKey, out: &mut Vec<Effect>) {
+        let node = Node::Replica(key.id);
+        let (Some(own), true) = (self.id(), self.ready(node)) else { return };
+        let Role::Leader(leader) = &mut self.role else { return };
+        let question = Question::Begin { round: leader.reads.tell() };
+        let body = Request::BeginQuorumEpoch(self.begin_for(key, own));
+        self.ask(node, question, self.shown(), body, out);
+    }
+
+    pub(crate) fn on_candidate_agrees(&mut self, node: Node) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        if let Some(Change { stage: Stage::Proving { voter, agreed, .. }, .. }) = &mut leader.change
+            && node == Node::Replica(voter.key.id)
+        {
+            *agreed = true;
+        }
+    }
+
+    /// True if it was one.
+    pub(crate) fn on_candidate_denies(&mut self, node: Node, out: &mut Vec<Effect>) -> bool {
+        let Node::Replica(id) = node else { return false };
+        let key = self.candidate(id).map(|voter| voter.key);
+        if let Some(key) = key {
+            self.finish_change(Err(Unchanged::AnotherReplica { key }), out);
+        }
+        key.is_some()
+    }
+
+    /// The voters with this one, if it speaks what it must and holds what this leader holds [P73].
+    fn seat_for(&self, mut voter: Voter) -> Result<Voters, Unchanged> {
+        let needed = self.decrees.in_force().version;
+        let speaks = self.peers.speaks(voter.key.id).and_then(|speaks| speaks.kraft_versions);
+        voter.versions = match speaks {
+            Some((least, greatest)) if (least..=greatest).contains(&needed) => (least, greatest),
+            Some(_) | None => return Err(Unchanged::Version { speaks, needed }),
+        };
+        let Role::Leader(leader) = &self.role else {
+            return Err(Unchanged::LeadershipLost { appended: false });
+        };
+        if !mutant!(self, AddUnseen) {
+            self.is_level(leader, voter.key)?;
+        }
+        let voters = self.decrees.voters().and(voter);
+        self.may_follow(&voters).map(|()| voters)
+    }
+
+    /// Whether a replica had all that there was a moment ago.
+    fn is_level(&self, leader: &Leader, key: ReplicaKey) -> Result<(), Unchanged> {
+        let found = leader.observers.iter().find(|observer| observer.key == key);
+        let Some(known) = found else { return Err(Unchanged::NotObserved { key }) };
+        let lately =
+            known.caught_up_at.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout);
+        match lately {
+            true => Ok(()),
+            false => {
+                let end = known.end.unwrap_or(Offset::ZERO);
+                Err(Unchanged::Behind { records: self.end.0.saturating_sub(end.0) })
+            }
+        }
+    }
+
+    fn add(&mut self, voters: Voters, when_committed: bool, out: &mut Vec<Effect>) {
+        let base = self.seat(voters, out);
+        if !when_committed {
+            return self.finish_change(Ok(()), out);
+        }
+        if let Role::Leader(leader) = &mut self.role
+            && let Some(change) = &mut leader.change
+        {
+            change.stage = Stage::Appended(base);
+            change.until = self.now + self.config.request_timeout;
+        }
+    }
+
+    // --- The set
+
+    /// Whether a change waits for somebody, or is in the log and not committed.
+    pub(crate) fn is_changing(&self) -> bool {
+        let committed = self.high_watermark;
+        self.has_change() || committed.is_some() && self.decrees.newest() >= committed
+    }
+
+    pub(crate) fn has_change(&self) -> bool {
+        matches!(&self.role, Role::Leader(leader) if leader.change.is_some())
+    }
+
+    /// Whether this leader has committed that it does not count.
+    pub(crate) fn is_removed(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+            && !self.is_voter()
+            && self.decrees.newest() < self.high_watermark
+    }
+
+    /// Appends the voters that count from now on, and counts by them. Where their record lies.
+    pub(crate) fn seat(&mut self, voters: Voters, out: &mut Vec<Effect>) -> Offset {
+        let base = self.end;
+        let decree = Decree { version: None, voters: Some(voters.entries().clone()) };
+        let appended = self.decrees.append(base, &decree);
+        appended.expect("some voters, sorted, and behind those before");
+        if !mutant!(self, KeepSeats) {
+            self.reseat();
+        }
+        self.append(1, Source::Control(ControlRecord::Voters { decree }), out);
+        // Fewer may have reached more, and a smaller majority may have proved a read.
+        self.advance(out);
+        self.prove(out);
+        base
+    }
+
+    /// What this leader knows of each replica stays; whether it counts is as the set says [P74].
+    fn reseat(&mut self) {
+        let (begin_at, alone) = (self.now + self.begin_period(), self.is_only_voter());
+        let (quorum_at, own) = (self.check_quorum_at(alone), self.id());
+        let set = self.decrees.voters().clone();
+        let Role::Leader(leader) = &mut self.role else { return };
+        let mut known: Vec<Progress> =
+            leader.voters.drain(..).chain(leader.observers.drain(..)).collect();
+        for key in set.keys().filter(|key| Some(key.id) != own) {
+            let at = known.iter().position(|progress| key.names(progress.key));
+            let found = at.map(|at| known.remove(at));
+            let mut progress = found.unwrap_or_else(|| Progress::new(key, true));
+            (progress.key, progress.voter) = (key, true);
+            leader.voters.push(progress);
+        }
+        known.sort_by_key(|progress| progress.key);
+        for progress in &mut known {
+            (progress.voter, progress.begin_due) = (false, false);
+        }
+        leader.observers = known;
+        let counts = |key: Option<ReplicaKey>| key.is_some_and(|key| set.contains(key));
+        for parked in &mut leader.parked {
+            parked.voter = counts(parked.fetch.replica);
+        }
+        for hold in &mut leader.holds {
+            hold.voter = counts(hold.replica);
+        }
+        self.limit_holds();
+        let Role::Leader(leader) = &mut self.role else { return };
+        if alone {
+            (leader.begin_at, leader.quorum_at) = (Time::NEVER, Time::NEVER);
+        } else if leader.quorum_at == Time::NEVER {
+            (leader.begin_at, leader.quorum_at) = (begin_at, quorum_at);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Why a voter set was not changed, in words for whoever asked (KIP-853).
+//!
+//! Each reason has Kafka's code, so that Kafka's tools understand it as far as a code can say it,
+//! and a sentence of what happened and what to do.
+
+use crate::message::ErrorKind;
+use crate::voters::KRAFT_VERSIONS;
+use quorate_base::{ReplicaId, ReplicaKey};
+use std::fmt;
+
+/// Why a request for other voters was refused, or not answered with success.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unchanged {
+    /// This replica does not lead.
+    NotLeading {
+        /// Who does, if known.
+        leader: Option<ReplicaId>,
+    },
+    /// The request names no directory.
+    NoDirectory,
+    /// The request does not say where the replica listens by the name by which the voters reach
+    /// each other.
+    NoEndpoint {
+        /// That name, if this leader listens itself.
+        listener: Option<String>,
+    },
+    /// The leader has not committed a record of its epoch yet.
+    NotReady,
+    /// The voters are static.
+    Static,
+    /// An earlier change is not finished.
+    Pending,
+    /// The set names the id already.
+    Known {
+        /// As whom.
+        known: ReplicaKey,
+    },
+    /// The set does not name this replica.
+    Unknown {
+        /// What it names under the same id.
+        known: Option<ReplicaKey>,
+    },
+    /// Nobody would be left.
+    LastVoter,
+    /// The replica has not answered so far.
+    Silent {
+        /// Who.
+        key: ReplicaKey,
+    },
+    /// Another replica answers there: it has another id or another directory.
+    AnotherReplica {
+        /// Who was meant.
+        key: ReplicaKey,
+    },
+    /// The replica does not speak the version in force.
+    Version {
+        /// What it speaks, least and greatest; `None` if it tells nothing.
+        speaks: Option<(u16, u16)>,
+        /// The version in force.
+        needed: u16,
+    },
+    /// The replica has not fetched from this leader.
+    NotObserved {
+        /// Who.
+        key: ReplicaKey,
+    },
+    /// The replica does not hold what the leader holds.
+    Behind {
+        /// By how many records.
+        records: u64,
+    },
+    /// Of the voters that there would be too few follow this leader.
+    TooFew {
+        /// How many do.
+        follow: usize,
+        /// Of so many.
+        voters: usize,
+    },
+    /// The new voters are in the log, and not committed in time.
+    Uncommitted,
+    /// The leader lost its leadership.
+    LeadershipLost {
+        /// Whether the new voters were in its log already.
+        appended: bool,
+    },
+}
+
+impl Unchanged {
+    /// Kafka's code for it.
+    pub fn error(&self) -> ErrorKind {
+        match self {
+            Unchanged::NotLeading { .. } | Unchanged::LeadershipLost { .. } => {
+                ErrorKind::NotLeaderOrFollower
+            }
+            Unchanged::NoDirectory | Unchanged::NoEndpoint { .. } | Unchanged::Version { .. } => {
+                ErrorKind::InvalidRequest
+            }
+            Unchanged::Static => ErrorKind::UnsupportedVersion,
+            Unchanged::Known { .. } => ErrorKind::DuplicateVoter,
+            Unchanged::Unknown { .. } | Unchanged::LastVoter => ErrorKind::VoterNotFound,
+            Unchanged::AnotherReplica { .. } => ErrorKind::InvalidVoterKey,
+            Unchanged::NotReady
+            | Unchanged::Pending
+            | Unchanged::Silent { .. }
+            | Unchanged::NotObserved { .. }
+            | Unchanged::Behind { .. }
+            | Unchanged::TooFew { .. }
+            | Unchanged::Uncommitted => ErrorKind::RequestTimedOut,
+        }
+    }
+}
+
+impl fmt::Display for Unchanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unchanged::NotLeading { leader: Some(leader) } => {
+                write!(f, "this node does not lead the quorum; ask node {leader}")
+            }
+            Unchanged::NotLeading { leader: None } => {
+                f.write_str("this node does not lead the quorum and knows no leader; ask again later")
+            }
+            Unchanged::NoDirectory => f.write_str(
+                "the request names no directory id, and a voter is known by its node id and its \
+                 directory id; name the one in the meta.properties of that node",
+            ),
+            Unchanged::NoEndpoint { listener: Some(listener) } => write!(
+                f,
+                "the request does not say where the node listens as {listener}, by which name the \
+                 voters reach each other; add that listener"
+            ),
+            Unchanged::NoEndpoint { listener: None } => {
+                f.write_str("the request does not say where the node listens; add its listener")
+            }
+            Unchanged::NotReady => f.write_str(
+                "the leader was elected just now and has not committed a record of its epoch yet; \
+                 nothing was changed, ask again",
+            ),
+            Unchanged::Static => f.write_str(
+                "the voters of this quorum are static (kraft.version 0): controller.quorum.voters of each \
+                 node names them; upgrade kraft.version to 1 first",
+            ),
+            Unchanged::Pending => f.write_str(
+                "another change of the voters is not finished, and there is one at a time; nothing was \
+                 changed, ask again once it is",
+            ),
+            Unchanged::Known { known } => write!(
+                f,
+                "the voters include node {} already, as {known}; remove that one first if its disk was \
+                 replaced",
+                known.id
+            ),
+            Unchanged::Unknown { known: Some(known) } => write!(
+                f,
+                "the voters include node {} with another directory, as {known}; name that one",
+                known.id
+            ),
+            Unchanged::Unknown { known: None } => {
+                f.write_str("the voters do not include that node; nothing to remove")
+            }
+            Unchanged::LastVoter => f.write_str(
+                "it is the only voter, and without any there is no quorum; add another one first",
+            ),
+            Unchanged::Silent { key } => write!(
+                f,
+                "{key} did not answer where the request says that it listens; nothing was changed, see \
+                 that it runs and can be reached from the leader"
+            ),
+            Unchanged::AnotherReplica { key } => write!(
+                f,
+                "who answers there is not {key}: it has another node id or another directory id; look at \
+                 its meta.properties"
+            ),
+            Unchanged::Version { speaks: Some((least, greatest)), needed } => write!(
+                f,
+                "the node speaks kraft.version {least} to {greatest}, and this quorum is at {needed}; \
+                 start a version that speaks it (this leader speaks {} to {})",
+                KRAFT_VERSIONS.0, KRAFT_VERSIONS.1
+            ),
+            Unchanged::Version { speaks: None, needed } => write!(
+                f,
+                "the node does not tell which versions of kraft.version it speaks, so it is too old for \
+                 this quorum, which is at {needed}; start a newer one"
+            ),
+            Unchanged::NotObserved { key } => write!(
+                f,
+                "{key} does not copy the log of this leader; nothing was changed, start it as an \
+                 observer of this quorum and wait until it has all"
+            ),
+            Unchanged::Behind { records } => write!(
+                f,
+                "the node is behind the leader by {records} records; nothing was changed, ask again once \
+                 it has them"
+            ),
+            Unchanged::TooFew { follow, voters } => write!(
+                f,
+                "of the {voters} voters that there would be only {follow} follow this leader, too few to \
+                 commit anything; nothing was changed, bring back a voter that is away, or remove that \
+                 one first"
+            ),
+            Unchanged::Uncommitted => f.write_str(
+                "the new voters are in the leader's log and count, but a majority of them has not stored \
+                 that in time; it may still be committed: look at the voters before asking again",
+            ),
+            Unchanged::LeadershipLost { appended: true } => f.write_str(
+                "the leader lost its leadership before the new voters were committed; look at the voters \
+                 before asking the next leader",
+            ),
+            Unchanged::LeadershipLost { appended: false } => f.write_str(
+                "the leader lost its leadership; nothing was changed, ask the next one",
+            ),
+        }
+    }
+}
