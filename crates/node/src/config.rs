@@ -27,12 +27,14 @@ impl Generation {
         let before = match served {
             Served::Fetch => 17,
             Served::Vote | Served::DescribeCluster => 1,
+            Served::AddRaftVoter => 0,
             Served::Forward => return (self == Generation::Now).then_some(newest),
             Served::ApiVersions
             | Served::BeginQuorumEpoch
             | Served::EndQuorumEpoch
             | Served::DescribeQuorum
             | Served::FetchSnapshot
+            | Served::RemoveRaftVoter
             | Served::UpdateRaftVoter => newest,
         };
         match self {

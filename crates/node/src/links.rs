@@ -57,15 +57,20 @@ pub(crate) trait Encode {
     ) -> Result<Encoded, ()>;
 }
 
-/// The version ranges that a peer announced: (api key, min, max).
+/// What a peer announced.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Speaks(pub Vec<(i16, i16, i16)>);
+pub(crate) struct Speaks {
+    /// Key, oldest and newest version of each API.
+    pub apis: Vec<(i16, i16, i16)>,
+    /// The versions of `kraft.version`, least and greatest, if it tells them.
+    pub kraft_versions: Option<(u16, u16)>,
+}
 
 impl Speaks {
     /// The newest version in which the peer and we, of this generation, both speak of this API.
     pub fn common(&self, served: Served, ours: Generation) -> Option<i16> {
         let api = served.api();
-        let (_, least, most) = self.0.iter().find(|(key, ..)| *key == api.key())?;
+        let (_, least, most) = self.apis.iter().find(|(key, ..)| *key == api.key())?;
         let newest = ours.newest(served)?.min(*most);
         (newest >= api.oldest().max(*least)).then_some(newest)
     }

@@ -97,6 +97,13 @@ pub(crate) struct Asked {
     pub api: Served,
 }
 
+impl Asked {
+    /// Whether somebody asks for other voters.
+    pub fn is_change(self) -> bool {
+        [Served::AddRaftVoter, Served::RemoveRaftVoter].contains(&self.api)
+    }
+}
+
 /// What a read from the disk is for.
 enum ColdUse {
     Apply,

@@ -4,6 +4,7 @@
 //! Requests are judged here as far as their form goes (cluster id, topic, partition); what needs
 //! the state of the quorum is left to the core. Nothing here has state or touches a connection.
 
+mod changes;
 mod decrees;
 mod describe;
 mod forwarding;
@@ -47,6 +48,9 @@ pub struct Names {
 /// The partition that all messages speak of.
 const PARTITION: i32 = 0;
 
+/// The feature whose levels say whether the log names the voters.
+const KRAFT_VERSION: &str = "kraft.version";
+
 /// -1 is nobody.
 fn replica(id: i32) -> Option<ReplicaId> {
     u32::try_from(id).ok().map(ReplicaId)
@@ -79,6 +83,7 @@ fn error_code(kind: ErrorKind) -> ErrorCode {
         ErrorKind::PositionOutOfRange => ErrorCode::PositionOutOfRange,
         ErrorKind::RequestTimedOut => ErrorCode::RequestTimedOut,
         ErrorKind::VoterNotFound => ErrorCode::VoterNotFound,
+        ErrorKind::DuplicateVoter => ErrorCode::DuplicateVoter,
         ErrorKind::Other(code) => ErrorCode::from_code(code),
     }
 }
@@ -98,6 +103,7 @@ fn error_kind(code: ErrorCode) -> ErrorKind {
         ErrorKind::PositionOutOfRange,
         ErrorKind::RequestTimedOut,
         ErrorKind::VoterNotFound,
+        ErrorKind::DuplicateVoter,
     ];
     known
         .into_iter()

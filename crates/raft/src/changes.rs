@@ -15,7 +15,7 @@ use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
 use crate::role::Role;
-use crate::unchanged::Unchanged;
+use crate::unchanged::{Unchanged, Unfit};
 use crate::voters::{Voter, Voters};
 use quorate_base::{Offset, ReplicaId, ReplicaKey, Time};
 
@@ -171,7 +171,7 @@ impl Quorum {
             Stage::Appended(_) => Unchanged::Uncommitted,
             Stage::Proving { voter, agreed: false, .. } => {
                 self.ask_candidate(voter.key, out);
-                Unchanged::Silent { key: voter.key }
+                Unchanged::Unfit { key: voter.key, lacks: Unfit::Silent }
             }
             Stage::Proving { voter, agreed: true, when_committed } => {
                 match self.seat_for(voter) {
@@ -248,18 +248,20 @@ impl Quorum {
         let Node::Replica(id) = node else { return false };
         let key = self.candidate(id).map(|voter| voter.key);
         if let Some(key) = key {
-            self.finish_change(Err(Unchanged::AnotherReplica { key }), out);
+            self.finish_change(Err(Unchanged::Unfit { key, lacks: Unfit::AnotherReplica }), out);
         }
         key.is_some()
     }
 
     /// The voters with this one, if it speaks what it must and holds what this leader holds [P73].
     fn seat_for(&self, mut voter: Voter) -> Result<Voters, Unchanged> {
+        let key = voter.key;
+        let unfit = |lacks| Err(Unchanged::Unfit { key, lacks });
         let needed = self.decrees.in_force().version;
         let speaks = self.peers.speaks(voter.key.id).and_then(|speaks| speaks.kraft_versions);
         voter.versions = match speaks {
             Some((least, greatest)) if (least..=greatest).contains(&needed) => (least, greatest),
-            Some(_) | None => return Err(Unchanged::Version { speaks, needed }),
+            Some(_) | None => return unfit(Unfit::Version { speaks, needed }),
         };
         let Role::Leader(leader) = &self.role else {
             return Err(Unchanged::LeadershipLost { appended: false });
@@ -274,14 +276,15 @@ impl Quorum {
     /// Whether a replica had all that there was a moment ago.
     fn is_level(&self, leader: &Leader, key: ReplicaKey) -> Result<(), Unchanged> {
         let found = leader.observers.iter().find(|observer| observer.key == key);
-        let Some(known) = found else { return Err(Unchanged::NotObserved { key }) };
+        let unfit = |lacks| Err(Unchanged::Unfit { key, lacks });
+        let Some(known) = found else { return unfit(Unfit::NotObserved) };
         let lately =
             known.caught_up_at.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout);
         match lately {
             true => Ok(()),
             false => {
                 let end = known.end.unwrap_or(Offset::ZERO);
-                Err(Unchanged::Behind { records: self.end.0.saturating_sub(end.0) })
+                unfit(Unfit::Behind { records: self.end.0.saturating_sub(end.0) })
             }
         }
     }

@@ -66,6 +66,6 @@ pub use message::{
 pub use mutants::Mutant;
 pub use open::OpenError;
 pub use quorum::Quorum;
-pub use unchanged::Unchanged;
+pub use unchanged::{Unchanged, Unfit};
 pub use view::{RoleName, View};
 pub use voters::{KRAFT_VERSIONS, Voter};

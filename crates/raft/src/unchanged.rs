@@ -42,32 +42,12 @@ pub enum Unchanged {
     },
     /// Nobody would be left.
     LastVoter,
-    /// The replica has not answered so far.
-    Silent {
+    /// The replica that is to be added does not show that it can be a voter.
+    Unfit {
         /// Who.
         key: ReplicaKey,
-    },
-    /// Another replica answers there: it has another id or another directory.
-    AnotherReplica {
-        /// Who was meant.
-        key: ReplicaKey,
-    },
-    /// The replica does not speak the version in force.
-    Version {
-        /// What it speaks, least and greatest; `None` if it tells nothing.
-        speaks: Option<(u16, u16)>,
-        /// The version in force.
-        needed: u16,
-    },
-    /// The replica has not fetched from this leader.
-    NotObserved {
-        /// Who.
-        key: ReplicaKey,
-    },
-    /// The replica does not hold what the leader holds.
-    Behind {
-        /// By how many records.
-        records: u64,
+        /// What it lacks.
+        lacks: Unfit,
     },
     /// Of the voters that there would be too few follow this leader.
     TooFew {
@@ -85,6 +65,29 @@ pub enum Unchanged {
     },
 }
 
+/// What a replica lacks that is to be added (rule P73).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfit {
+    /// It has not answered so far.
+    Silent,
+    /// Another replica answers there: it has another id or another directory.
+    AnotherReplica,
+    /// It does not speak the version in force.
+    Version {
+        /// What it speaks, least and greatest; `None` if it tells nothing.
+        speaks: Option<(u16, u16)>,
+        /// The version in force.
+        needed: u16,
+    },
+    /// It has not fetched from this leader.
+    NotObserved,
+    /// It does not hold what the leader holds.
+    Behind {
+        /// By how many records.
+        records: u64,
+    },
+}
+
 impl Unchanged {
     /// Kafka's code for it.
     pub fn error(&self) -> ErrorKind {
@@ -92,18 +95,19 @@ impl Unchanged {
             Unchanged::NotLeading { .. } | Unchanged::LeadershipLost { .. } => {
                 ErrorKind::NotLeaderOrFollower
             }
-            Unchanged::NoDirectory | Unchanged::NoEndpoint { .. } | Unchanged::Version { .. } => {
-                ErrorKind::InvalidRequest
-            }
+            Unchanged::NoDirectory | Unchanged::NoEndpoint { .. } => ErrorKind::InvalidRequest,
             Unchanged::Static => ErrorKind::UnsupportedVersion,
             Unchanged::Known { .. } => ErrorKind::DuplicateVoter,
             Unchanged::Unknown { .. } | Unchanged::LastVoter => ErrorKind::VoterNotFound,
-            Unchanged::AnotherReplica { .. } => ErrorKind::InvalidVoterKey,
+            Unchanged::Unfit { lacks, .. } => match lacks {
+                Unfit::AnotherReplica => ErrorKind::InvalidVoterKey,
+                Unfit::Version { .. } => ErrorKind::InvalidRequest,
+                Unfit::Silent | Unfit::NotObserved | Unfit::Behind { .. } => {
+                    ErrorKind::RequestTimedOut
+                }
+            },
             Unchanged::NotReady
             | Unchanged::Pending
-            | Unchanged::Silent { .. }
-            | Unchanged::NotObserved { .. }
-            | Unchanged::Behind { .. }
             | Unchanged::TooFew { .. }
             | Unchanged::Uncommitted => ErrorKind::RequestTimedOut,
         }
@@ -160,37 +164,7 @@ impl fmt::Display for Unchanged {
             Unchanged::LastVoter => f.write_str(
                 "it is the only voter, and without any there is no quorum; add another one first",
             ),
-            Unchanged::Silent { key } => write!(
-                f,
-                "{key} did not answer where the request says that it listens; nothing was changed, see \
-                 that it runs and can be reached from the leader"
-            ),
-            Unchanged::AnotherReplica { key } => write!(
-                f,
-                "who answers there is not {key}: it has another node id or another directory id; look at \
-                 its meta.properties"
-            ),
-            Unchanged::Version { speaks: Some((least, greatest)), needed } => write!(
-                f,
-                "the node speaks kraft.version {least} to {greatest}, and this quorum is at {needed}; \
-                 start a version that speaks it (this leader speaks {} to {})",
-                KRAFT_VERSIONS.0, KRAFT_VERSIONS.1
-            ),
-            Unchanged::Version { speaks: None, needed } => write!(
-                f,
-                "the node does not tell which versions of kraft.version it speaks, so it is too old for \
-                 this quorum, which is at {needed}; start a newer one"
-            ),
-            Unchanged::NotObserved { key } => write!(
-                f,
-                "{key} does not copy the log of this leader; nothing was changed, start it as an \
-                 observer of this quorum and wait until it has all"
-            ),
-            Unchanged::Behind { records } => write!(
-                f,
-                "the node is behind the leader by {records} records; nothing was changed, ask again once \
-                 it has them"
-            ),
+            Unchanged::Unfit { key, lacks } => write!(f, "{key} {lacks}"),
             Unchanged::TooFew { follow, voters } => write!(
                 f,
                 "of the {voters} voters that there would be only {follow} follow this leader, too few to \
@@ -207,6 +181,41 @@ impl fmt::Display for Unchanged {
             ),
             Unchanged::LeadershipLost { appended: false } => f.write_str(
                 "the leader lost its leadership; nothing was changed, ask the next one",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Silent => f.write_str(
+                "did not answer where the request says that it listens; nothing was changed, see that it \
+                 runs and can be reached from the leader",
+            ),
+            Unfit::AnotherReplica => f.write_str(
+                "is not who answers there: that one has another node id or another directory id; look at \
+                 its meta.properties",
+            ),
+            Unfit::Version { speaks: Some((least, greatest)), needed } => write!(
+                f,
+                "speaks kraft.version {least} to {greatest}, and this quorum is at {needed}; start a \
+                 version that speaks it (this leader speaks {} to {})",
+                KRAFT_VERSIONS.0, KRAFT_VERSIONS.1
+            ),
+            Unfit::Version { speaks: None, needed } => write!(
+                f,
+                "does not tell which versions of kraft.version it speaks, so it is too old for this \
+                 quorum, which is at {needed}; start a newer one"
+            ),
+            Unfit::NotObserved => f.write_str(
+                "does not copy the log of this leader; nothing was changed, start it as an observer of \
+                 this quorum and wait until it has all",
+            ),
+            Unfit::Behind { records } => write!(
+                f,
+                "is behind the leader by {records} records; nothing was changed, ask again once it has \
+                 them"
             ),
         }
     }

@@ -4,9 +4,10 @@
 use bytes::Bytes;
 use quorate_node::ConnId;
 use quorate_wire::message::{
-    BeginQuorumEpochRequest, BeginQuorumEpochResponse, EndQuorumEpochRequest,
-    EndQuorumEpochResponse, FetchRequest, FetchResponse, ForwardRequest, ForwardResponse,
-    ForwardResult, VoteRequest, VoteResponse,
+    AddRaftVoterRequest, AddRaftVoterResponse, BeginQuorumEpochRequest, BeginQuorumEpochResponse,
+    EndQuorumEpochRequest, EndQuorumEpochResponse, FetchRequest, FetchResponse, ForwardRequest,
+    ForwardResponse, ForwardResult, RemoveRaftVoterRequest, RemoveRaftVoterResponse, VoteRequest,
+    VoteResponse,
 };
 use quorate_wire::{Error, ErrorCode, RequestFrame, ResponseFrame, Served};
 use std::collections::BTreeMap;
@@ -38,6 +39,14 @@ impl Words {
             | Served::FetchSnapshot
             | Served::DescribeCluster
             | Served::UpdateRaftVoter => name.to_owned(),
+            Served::AddRaftVoter => {
+                let add: AddRaftVoterRequest = request.decode()?;
+                format!("{name} {}", add.voter_id)
+            }
+            Served::RemoveRaftVoter => {
+                let remove: RemoveRaftVoterRequest = request.decode()?;
+                format!("{name} {}", remove.voter_id)
+            }
             Served::Vote => {
                 let vote: VoteRequest = request.decode()?;
                 let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {
@@ -101,6 +110,14 @@ impl Words {
             | Served::FetchSnapshot
             | Served::DescribeCluster
             | Served::UpdateRaftVoter => format!("answers {api}"),
+            Served::AddRaftVoter => {
+                let change: AddRaftVoterResponse = response.decode(version)?;
+                answer("added".to_owned(), change.error_code)
+            }
+            Served::RemoveRaftVoter => {
+                let change: RemoveRaftVoterResponse = response.decode(version)?;
+                answer("removed".to_owned(), change.error_code)
+            }
             Served::Vote => {
                 let vote: VoteResponse = response.decode(version)?;
                 let Some(p) = vote.topics.iter().flat_map(|t| &t.partitions).next() else {

@@ -169,6 +169,8 @@ some_of_them! {
     DescribeQuorum,
     FetchSnapshot,
     DescribeCluster,
+    AddRaftVoter,
+    RemoveRaftVoter,
     UpdateRaftVoter,
     Forward,
 }

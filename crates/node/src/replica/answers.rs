@@ -200,7 +200,9 @@ fn is_piece(body: &Response) -> bool {
         | Response::Vote(_)
         | Response::BeginQuorumEpoch(_)
         | Response::EndQuorumEpoch(_)
-        | Response::UpdateVoter(_) => false,
+        | Response::UpdateVoter(_)
+        | Response::AddVoter(_)
+        | Response::RemoveVoter(_) => false,
     }
 }
 
@@ -221,6 +223,8 @@ fn committed(body: &Response) -> Option<Offset> {
         | Response::Vote(_)
         | Response::BeginQuorumEpoch(_)
         | Response::EndQuorumEpoch(_)
-        | Response::UpdateVoter(_) => None,
+        | Response::UpdateVoter(_)
+        | Response::AddVoter(_)
+        | Response::RemoveVoter(_) => None,
     }
 }

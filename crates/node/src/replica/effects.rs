@@ -146,7 +146,9 @@ impl<M: Machine> Replica<M> {
             // Asked in the place of a fetch.
             quorate_raft::Request::Fetch(_)
             | quorate_raft::Request::FetchSnapshot(_)
-            | quorate_raft::Request::UpdateVoter(_) => Class::Fetch,
+            | quorate_raft::Request::UpdateVoter(_)
+            | quorate_raft::Request::AddVoter(_)
+            | quorate_raft::Request::RemoveVoter(_) => Class::Fetch,
             quorate_raft::Request::Vote(_)
             | quorate_raft::Request::BeginQuorumEpoch(_)
             | quorate_raft::Request::EndQuorumEpoch(_) => Class::Control,

@@ -51,6 +51,8 @@ impl<M: Machine> Replica<M> {
             | Served::EndQuorumEpoch
             | Served::Fetch
             | Served::FetchSnapshot
+            | Served::AddRaftVoter
+            | Served::RemoveRaftVoter
             | Served::UpdateRaftVoter => translate::request(request, api, &self.settings.names)
                 .map(|body| {
                     self.note_directory(&body);

@@ -88,7 +88,7 @@ fn voters(record: &KRaftVoters) -> Result<std::sync::Arc<[Voter]>, String> {
     Ok(voters.into())
 }
 
-fn endpoint(at: &Listener) -> Endpoint {
+pub(super) fn endpoint(at: &Listener) -> Endpoint {
     Endpoint { listener: at.name.clone(), host: at.host.clone(), port: at.port }
 }
 

@@ -1,7 +1,7 @@
 //! Requests of peers into the protocol's words, and its answers into the version that was asked
 //! for.
 
-use super::{Names, PARTITION, decrees, error_code, key, replica, snapshot, wire_id};
+use super::{Names, PARTITION, changes, decrees, error_code, key, replica, snapshot, wire_id};
 use crate::replica::Asked;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
@@ -65,8 +65,28 @@ pub(crate) fn api_versions(request: RequestFrame, names: &Names) -> Result<Frame
     let mut api_keys: Vec<_> =
         Served::ALL.iter().filter_map(announced).chain(quorate_wire::only_active()).collect();
     api_keys.sort_by_key(|api| api.api_key);
-    let response = wire::ApiVersionsResponse { api_keys, ..wire::ApiVersionsResponse::default() };
+    // Readers of older versions know no range that begins at 0.
+    let supported_features = match version {
+        ..=3 => Vec::new(),
+        _ => vec![kraft_feature()],
+    };
+    let response = wire::ApiVersionsResponse {
+        api_keys,
+        supported_features,
+        ..wire::ApiVersionsResponse::default()
+    };
     encode_response(response, version, correlation).map_err(close)
+}
+
+/// What a leader that is to add this node as a voter has to know of it (KIP-853).
+fn kraft_feature() -> wire::SupportedFeature {
+    let (least, greatest) = raft::KRAFT_VERSIONS;
+    wire::SupportedFeature {
+        name: super::KRAFT_VERSION.to_owned(),
+        min_version: least as i16,
+        max_version: greatest as i16,
+        ..wire::SupportedFeature::default()
+    }
 }
 
 /// A request of the protocol.
@@ -92,6 +112,12 @@ pub(crate) fn request(
         }
         Served::UpdateRaftVoter => {
             decrees::update(request.decode().map_err(close)?, names).map(raft::Request::UpdateVoter)
+        }
+        Served::AddRaftVoter => {
+            changes::add(request.decode().map_err(close)?, names).map(raft::Request::AddVoter)
+        }
+        Served::RemoveRaftVoter => {
+            changes::remove(request.decode().map_err(close)?, names).map(raft::Request::RemoveVoter)
         }
         Served::ApiVersions
         | Served::Forward
@@ -273,6 +299,9 @@ pub(crate) fn response(
             let response = decrees::updated(error_code(view.error), &view);
             encode_response(response, asked.version, asked.correlation)
         }
+        raft::Response::AddVoter(answer) | raft::Response::RemoveVoter(answer) => {
+            changes::answer(asked, &answer)
+        }
     }
 }
 
@@ -389,6 +418,9 @@ pub(crate) fn refusal(
     view: &LeaderView,
     names: &Names,
 ) -> Result<Frame, Error> {
+    if asked.is_change() {
+        return changes::refusal(asked, &refusal, names);
+    }
     let code = match refusal {
         Refusal::Cluster(_) => ErrorCode::InconsistentClusterId,
         Refusal::TopLevel(code) => code,
@@ -411,6 +443,8 @@ pub(crate) fn refusal(
                 | Served::Forward
                 | Served::DescribeQuorum
                 | Served::FetchSnapshot
+                | Served::AddRaftVoter
+                | Served::RemoveRaftVoter
                 | Served::DescribeCluster => raft::Response::Fetch(raft::FetchAnswer {
                     view,
                     high_watermark: None,
@@ -445,6 +479,8 @@ pub(crate) fn refusal(
         | Served::ApiVersions
         | Served::Forward
         | Served::DescribeQuorum
+        | Served::AddRaftVoter
+        | Served::RemoveRaftVoter
         | Served::DescribeCluster => {
             let response =
                 wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };

@@ -2,7 +2,8 @@
 //! words.
 
 use super::{
-    Names, PARTITION, decrees, endpoints, error_kind, replica, snapshot, wire_directory, wire_id,
+    Names, PARTITION, changes, decrees, endpoints, error_kind, replica, snapshot, wire_directory,
+    wire_id,
 };
 use crate::fetched::FetchedRecords;
 use crate::links::{Encode, Encoded, Question, Speaks};
@@ -50,6 +51,13 @@ impl Encode for Names {
             Question::Raft(_, raft::Request::UpdateVoter(update)) => {
                 send(decrees::question(update, self), newest(Served::UpdateRaftVoter)?, correlation)
             }
+            Question::Raft(_, raft::Request::AddVoter(add)) => {
+                send(changes::add_question(add, self), newest(Served::AddRaftVoter)?, correlation)
+            }
+            Question::Raft(_, raft::Request::RemoveVoter(remove)) => {
+                let message = changes::remove_question(remove, self);
+                send(message, newest(Served::RemoveRaftVoter)?, correlation)
+            }
             Question::Forward(_, request) => {
                 send(request.clone(), newest(Served::Forward)?, correlation)
             }
@@ -80,6 +88,7 @@ impl Names {
             pre_vote: common(Served::Vote).is_some_and(|newest| newest >= 2),
             rounds: common(Served::Forward).is_some(),
             updates: common(Served::UpdateRaftVoter).is_some(),
+            kraft_versions: speaks.kraft_versions,
         }
     }
 
@@ -214,7 +223,11 @@ pub(crate) fn hello(response: ResponseFrame, version: i16) -> Result<Speaks, Str
         return Err(format!("the peer refused to say what it speaks: {}", response.error_code));
     }
     let range = |key: &wire::ApiVersion| (key.api_key, key.min_version, key.max_version);
-    Ok(Speaks(response.api_keys.iter().map(range).collect()))
+    let level = |level: i16| u16::try_from(level).ok();
+    let mut features = response.supported_features.iter();
+    let kraft = features.find(|feature| feature.name == super::KRAFT_VERSION);
+    let kraft = kraft.and_then(|at| Some((level(at.min_version)?, level(at.max_version)?)));
+    Ok(Speaks { apis: response.api_keys.iter().map(range).collect(), kraft_versions: kraft })
 }
 
 /// What an answer of the protocol carries beside what the core is told.
@@ -282,6 +295,14 @@ pub(crate) fn answer(
         raft::Request::UpdateVoter(asked) => {
             let view = decrees::heard(decode(response, version)?, asked, names)?;
             Ok((raft::Response::UpdateVoter(view), Payload::Nothing))
+        }
+        raft::Request::AddVoter(_) => {
+            let answer: wire::AddRaftVoterResponse = decode(response, version)?;
+            Ok((raft::Response::AddVoter(changes::heard(&answer)), Payload::Nothing))
+        }
+        raft::Request::RemoveVoter(_) => {
+            let answer: wire::RemoveRaftVoterResponse = decode(response, version)?;
+            Ok((raft::Response::RemoveVoter(changes::heard(&answer)), Payload::Nothing))
         }
     }
 }

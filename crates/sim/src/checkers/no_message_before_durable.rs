@@ -181,6 +181,8 @@ impl NoMessageBeforeDurable {
             | Served::DescribeQuorum
             | Served::FetchSnapshot
             | Served::DescribeCluster
+            | Served::AddRaftVoter
+            | Served::RemoveRaftVoter
             | Served::Forward => return Ok(promises),
             Served::UpdateRaftVoter => {
                 let update: UpdateRaftVoterRequest = request.decode()?;
@@ -233,6 +235,8 @@ impl NoMessageBeforeDurable {
             | Served::DescribeQuorum
             | Served::FetchSnapshot
             | Served::DescribeCluster
+            | Served::AddRaftVoter
+            | Served::RemoveRaftVoter
             | Served::Forward => {}
             Served::UpdateRaftVoter => {
                 let update: UpdateRaftVoterResponse = response.decode(version)?;
