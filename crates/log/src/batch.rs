@@ -366,6 +366,36 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// What stands there instead of a batch: for who says himself what was expected.
+    pub(crate) fn instead(&self) -> String {
+        match self {
+            Fault::Cut { need, have } => format!("{have} bytes of {need}"),
+            Fault::Length { found } => format!("a batch length of {found}, below 49"),
+            Fault::Magic { found } => format!("batch format {found}, not {MAGIC}"),
+            Fault::Base { found } => format!("base offset {found}"),
+            Fault::Gap { found, .. } => format!("base offset {found}"),
+            Fault::Epoch { found } => format!("leader epoch {found}"),
+            Fault::Counts { last_delta, records } => {
+                format!("{records} records where {} fit", i64::from(*last_delta) + 1)
+            }
+            Fault::Codec { found } => format!("codec {found}, which is none of 0 to 4"),
+            Fault::Garbled { codec } => {
+                format!("records that are not compressed with {}, as they should be", codec.name())
+            }
+            Fault::TooLarge { codec, limit } => {
+                format!("more than {limit} bytes of records under {}", codec.name())
+            }
+            Fault::Checksum { expected, found } => {
+                format!("checksum {found:#010x}, not {expected:#010x}")
+            }
+            Fault::EpochFell { expected, found } => {
+                format!("leader epoch {found} behind {expected}")
+            }
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

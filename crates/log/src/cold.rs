@@ -59,7 +59,7 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
                 end = header.end();
             }
             Ok(_) => break,
-            Err(fault) if taken == 0 => return Err(file.damaged(position, fault.to_string())),
+            Err(fault) if taken == 0 => return Err(file.damaged(position, fault.instead())),
             Err(_) => break,
         }
     }
@@ -96,7 +96,7 @@ impl<D: Disk> Segment<'_, D> {
                 return Err(self.damaged(position, "the end of the file".to_owned()));
             };
             let header =
-                Header::read(first).map_err(|fault| self.damaged(position, fault.to_string()))?;
+                Header::read(first).map_err(|fault| self.damaged(position, fault.instead()))?;
             let gap = follows.is_some_and(|end| header.base != end);
             if header.base > self.plan.from || gap {
                 return Err(self.damaged(position, format!("offset {}", header.base)));

@@ -217,7 +217,7 @@ fn batches<D: Disk>(disk: &mut D, path: &str, show: &mut dyn FnMut(Fact<'_>)) ->
             }
             Some(Found::Nothing(fault)) => {
                 let expected = "a batch".to_owned();
-                show(Fact::Bad { position, expected, found: fault.to_string() });
+                show(Fact::Bad { position, expected, found: fault.instead() });
             }
         }
     }

@@ -81,6 +81,21 @@ pub enum Note {
     },
 }
 
+impl Note {
+    /// Whether something was damaged that a node had written for good: a human looks at the disk.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Note::SetAside { .. } | Note::SnapshotSetAside { .. } => true,
+            Note::TornTail { .. }
+            | Note::EpochsRebuilt { .. }
+            | Note::LeftOver { .. }
+            | Note::IndexRebuilt { .. }
+            | Note::Reset { .. }
+            | Note::MarkRebuilt { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -362,7 +362,7 @@ impl<D: Disk> Recover<'_, D> {
                     && last_right(self.disk, self.dir, &[*base])?.offset > scan.end;
                 if !torn || goes_on {
                     let expected = format!("the batch at offset {}", scan.end);
-                    let found = fault.to_string();
+                    let found = fault.instead();
                     return Err(Error::Damaged { path, position, expected, found });
                 }
                 self.disk

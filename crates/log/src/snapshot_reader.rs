@@ -144,7 +144,7 @@ impl<D: Disk> SnapshotReader<D> {
             None => return Ok(None),
             Some(Found::Batch(batch)) => batch,
             Some(Found::Damaged(_, fault) | Found::Nothing(fault)) => {
-                return Err(self.damaged(position, "a batch", fault.to_string()));
+                return Err(self.damaged(position, "a batch", fault.instead()));
             }
         };
         if batch.base() != self.next {

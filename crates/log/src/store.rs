@@ -297,7 +297,7 @@ impl<D: Disk> Store<D> {
             if read < HEADER_BYTES {
                 return Err(damaged("the end of the file".to_owned()));
             }
-            let header = Header::read(&bytes).map_err(|fault| damaged(fault.to_string()))?;
+            let header = Header::read(&bytes).map_err(|fault| damaged(fault.instead()))?;
             // The checksum leaves the base offset out.
             if next.is_some_and(|next| header.base != next) {
                 return Err(damaged(format!("offset {}", header.base)));
@@ -309,7 +309,7 @@ impl<D: Disk> Store<D> {
                 let mut batch = vec![0; header.bytes as usize];
                 let read = self.disk.read(&self.file, position, &mut batch);
                 read.map_err(Error::io(Operation::Read, path))?;
-                Header::check(&batch).map_err(|fault| damaged(fault.to_string()))?;
+                Header::check(&batch).map_err(|fault| damaged(fault.instead()))?;
                 return Err(Error::NotABoundary { path: path.to_owned(), position, offset: end });
             }
             position += header.bytes;

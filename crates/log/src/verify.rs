@@ -402,7 +402,7 @@ impl<D: Disk> Verify<'_, D> {
                 match matches!(fault, Fault::EpochFell { .. }) && !torn {
                     true => walked.fell(),
                     false => {
-                        self.find(&path, position, expected, fault.to_string(), remedy);
+                        self.find(&path, position, expected, fault.instead(), remedy);
                         walked.damaged |= !torn;
                     }
                 }

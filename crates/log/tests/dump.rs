@@ -103,7 +103,7 @@ fn damage_is_a_fact_among_others() {
     let cut = MemoryDisk::default();
     cut.put("x.checkpoint", &bytes[..150]);
     let told = lines(&mut cut.clone(), "x.checkpoint");
-    let last = "damaged at byte 106: expected a batch, found expected 61 bytes, found 44";
+    let last = "damaged at byte 106: expected a batch, found 44 bytes of 61";
     assert_eq!(told.last().unwrap(), last);
 }
 

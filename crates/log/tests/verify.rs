@@ -90,7 +90,7 @@ fn a_torn_tail_is_told_from_damage() {
     torn.append(&mut file, &[vec![0; 30].into()]).unwrap();
     let findings = found(&torn);
     let line = format!(
-        "{path}: at byte {len}: expected the batch at offset 16, found expected 61 bytes, found 30 \
+        "{path}: at byte {len}: expected the batch at offset 16, found 30 bytes of 61 \
          (mended at the next start)"
     );
     assert_eq!(findings.iter().map(Finding::to_string).collect::<Vec<_>>(), [line]);

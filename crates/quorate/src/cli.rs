@@ -20,6 +20,7 @@ mod run;
 mod snapshot;
 
 use clap::{Parser, Subcommand};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Why a command did not do what it was asked.
@@ -107,6 +108,29 @@ pub(crate) fn main() -> ExitCode {
             out::error(&what);
             ExitCode::from(2)
         }
+    }
+}
+
+/// What a command line names to be read has to be there; whatever does not fit about it later is
+/// no matter of the command line.
+pub(crate) fn there(path: &Path) -> Outcome {
+    match path.try_exists() {
+        Ok(false) => {
+            Err(Failure::Usage(format!("{} is not there; check the path", path.display())))
+        }
+        Ok(true) | Err(_) => Ok(()),
+    }
+}
+
+/// A directory that has to be there.
+pub(crate) fn directory(path: &Path) -> Outcome {
+    there(path)?;
+    match path.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "{} is not a directory; name the data directory",
+            path.display()
+        ))),
     }
 }
 

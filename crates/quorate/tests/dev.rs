@@ -100,6 +100,12 @@ fn a_quorum_loses_its_leader_and_goes_on_and_its_data_stays() {
         );
     }
 
+    // Others can be told where the quorum is.
+    let controller = dev.node(2)["controller"].as_str().unwrap();
+    let (code, stdout, stderr) = run(&["quorum", "status", "--bootstrap", controller]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains(&format!("2@{controller}")), "{stdout}");
+
     let killed = dev.leader(0);
     signal("KILL", dev.node(killed)["pid"].as_u64().unwrap());
     let other = killed % 3 + 1;

@@ -257,6 +257,32 @@ fn what_cannot_be_observed_is_said_in_words() {
     assert!(code == 2 && stderr.contains("write HOST:PORT of a controller"), "{stderr}");
 }
 
+/// One of three voters runs: it answers, and there is no leader.
+#[test]
+fn without_a_leader_it_is_said_what_that_means_and_what_to_do() {
+    let scratch = Scratch::new("observe-leaderless");
+    let node = Lone::beside(&scratch, ",2@127.0.0.1:1,3@127.0.0.1:2");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let both = format!("{free},{}", node.raft);
+    for what in ["status", "replication"] {
+        let (code, stdout, stderr) = run(&["quorum", what, "--bootstrap", &both]);
+        assert_eq!((code, stdout.as_str()), (1, ""));
+        for says in [
+            "no leader answers",
+            &format!("\n  {free}: Connection refused"),
+            &format!("\n  {}: this controller knows no leader", node.raft),
+            "a majority of its voters run",
+            "start the voters that are down",
+        ] {
+            assert!(stderr.contains(says), "{says}: {stderr}");
+        }
+    }
+    let mut command = quorate(&["observe", "--bootstrap", &both]);
+    let mut process = Process(command.stderr(Stdio::piped()).spawn().unwrap());
+    let line = BufReader::new(process.0.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(line.contains("no leader answers yet"), "{line}");
+}
+
 #[test]
 fn metrics_say_what_is_observed() {
     let scratch = Scratch::new("observe-metrics");
@@ -322,12 +348,16 @@ fn of_a_key_value_store_the_keys_are_shown_and_each_write() {
     node.put("users/ann", "1");
     node.put("users/bob", "22");
     node.put("greeting", "hello");
+    let (code, session) = http(&node.url, "POST", "/v1/session?ttl=600000", "").unwrap();
+    assert_eq!(code, 201, "{session}");
     let (code, stdout, stderr) = run(&["observe", "--bootstrap", &node.raft]);
     assert_eq!((code, stderr.as_str()), (0, ""));
     assert!(!stdout.contains("x00"), "bookkeeping is not shown: {stdout}");
     let rows: Vec<Vec<&str>> =
         stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    for (keys, name) in [("1", "greeting"), ("2", "users/"), ("1", "ann"), ("3", "keys)")] {
+    for (keys, name) in
+        [("1", "greeting"), ("2", "users/"), ("1", "ann"), ("3", "keys)"), ("1", "like)")]
+    {
         let row = rows.iter().find(|row| row.first() == Some(&keys) && row.last() == Some(&name));
         assert!(row.is_some(), "{keys} {name}: {stdout}");
     }
@@ -354,4 +384,9 @@ fn of_a_key_value_store_the_keys_are_shown_and_each_write() {
     let names: Vec<&str> = keys.iter().filter_map(|key| key["key"].as_str()).collect();
     assert_eq!(names, ["users/ann", "users/bob", "users/eve"]);
     assert!(keys.iter().all(|key| key["version"].is_u64()), "{keys:?}");
+    let of = |kind: &str| found.iter().find(|object| object["type"] == kind).unwrap();
+    assert_eq!((&of("keys")["count"], &of("reserved")["count"]), (&json!(3), &json!(1)));
+    assert!(of("reserved")["bytes"].as_u64().unwrap() > 0);
+    // Five values, a deletion, and the session.
+    assert_eq!((&of("metadata")["keys"], &of("metadata")["records"]), (&json!(3), &json!(7)));
 }

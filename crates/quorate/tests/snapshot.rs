@@ -377,11 +377,13 @@ features/
 fn what_is_no_whole_snapshot_is_refused_with_the_place() {
     let scratch = Scratch::new("snapshot-refused");
     let [data, first, second] = ours(&scratch);
-    let fails = |arguments: &[&str], why: &str| {
+    let ends = |expect: i32, arguments: &[&str], why: &str| {
         let (code, stdout, stderr) = run(arguments);
-        assert_eq!((code, stdout.as_str()), (1, ""), "{arguments:?}");
+        assert_eq!((code, stdout.as_str()), (expect, ""), "{arguments:?}");
         assert!(stderr.contains(why), "{arguments:?}: {stderr}");
     };
+    let fails = |arguments: &[&str], why: &str| ends(1, arguments, why);
+    let wrong = |arguments: &[&str], why: &str| ends(2, arguments, why);
     let whole = std::fs::read(&second).unwrap();
     let replace = |bytes: &[u8]| {
         std::fs::remove_file(&second).unwrap();
@@ -413,9 +415,9 @@ fn what_is_no_whole_snapshot_is_refused_with_the_place() {
     };
     fails(&["snapshot", "tree", &renamed(".part")], "still being written, or was left by a crash");
     fails(&["snapshot", "tree", &renamed(".deleted")], "about to be removed");
-    fails(&["snapshot", "tree", &renamed(".damaged")], "is no snapshot by its name");
-    fails(&["snapshot", "dump", &renamed(".damaged")], "is no snapshot by its name");
-    fails(&["snapshot", "tree", &format!("{data}/none")], "is not there; check the path");
+    wrong(&["snapshot", "tree", &renamed(".damaged")], "is no snapshot by its name");
+    wrong(&["snapshot", "dump", &renamed(".damaged")], "is no snapshot by its name");
+    wrong(&["snapshot", "tree", &format!("{data}/none")], "is not there; check the path");
     let empty = scratch.0.join("empty").display().to_string();
     std::fs::create_dir(&empty).unwrap();
     for command in ["dump", "tree", "diff"] {

@@ -36,7 +36,7 @@ impl<D: Disk> Verify<'_, D> {
                 None => break,
                 Some(Found::Batch(batch)) => batch,
                 Some(Found::Damaged(header, fault)) => {
-                    findings.push((position, "a batch".to_owned(), fault.to_string()));
+                    findings.push((position, "a batch".to_owned(), fault.instead()));
                     match is_plausible(&header) {
                         true => drop(walked.pass(&header, at(position), None)),
                         false => walked.lost = true,
@@ -47,13 +47,13 @@ impl<D: Disk> Verify<'_, D> {
                 // Behind a damaged batch it is that one's length that is wrong.
                 Some(Found::Nothing(_)) if was_damaged => break,
                 Some(Found::Nothing(fault)) => {
-                    findings.push((position, "a batch".to_owned(), fault.to_string()));
+                    findings.push((position, "a batch".to_owned(), fault.instead()));
                     continue;
                 }
             };
             was_damaged = false;
             if let Some(fault) = walked.pass(&batch.header, at(position), None) {
-                findings.push((position, "the next batch".to_owned(), fault.to_string()));
+                findings.push((position, "the next batch".to_owned(), fault.instead()));
             }
             findings.extend(records(&batch, position));
             let kind = |record: &crate::RecordView<'_>| match batch.control() {

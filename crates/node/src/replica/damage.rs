@@ -8,7 +8,7 @@ use super::Replica;
 use crate::out::{BadRead, Out};
 use quorate_machine::Machine;
 use quorate_raft::{Input, RoleName};
-use tracing::{error, warn};
+use tracing::error;
 
 impl<M: Machine> Replica<M> {
     /// Committed records cannot be read back, so nothing can be applied after them.
@@ -48,7 +48,7 @@ impl<M: Machine> Replica<M> {
         let epoch = view.epoch;
         match view.role {
             RoleName::Leader => {
-                warn!(
+                error!(
                     why,
                     "records of this leader are damaged: it hands over, so that others serve them"
                 );

@@ -258,7 +258,7 @@ impl<M: Machine> Replica<M> {
     fn checked(&mut self, id: OffsetEpoch, fault: Option<&str>) {
         let held = self.log.snapshots().iter().any(|known| known.id == id);
         if let Some(why) = fault.filter(|_| held) {
-            warn!(
+            error!(
                 %id,
                 why,
                 "a snapshot that others copy from this node is damaged on its disk; a new one is written of the \
@@ -269,7 +269,7 @@ impl<M: Machine> Replica<M> {
     }
 
     fn unreadable(&mut self, id: OffsetEpoch, why: &str) {
-        warn!(%id, why, "a snapshot cannot be read and is not used; an older one or the log is");
+        error!(%id, why, "a snapshot cannot be read and is not used; an older one or the log is");
         self.applied.not_loaded();
         self.unread.push(id);
     }

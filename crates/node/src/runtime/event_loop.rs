@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// A leader that is asked to stop waits so long for a successor.
 const HANDOVER: Span = Span::ms(5_000);
@@ -174,7 +174,10 @@ impl<M: Machine + Send + 'static> Node<M> {
                 break;
             }
             if let Some(why) = self.damage.take() {
-                warn!(why, "files of this node are damaged: it begins anew, and reads all of them");
+                error!(
+                    why,
+                    "files of this node are damaged: it begins anew, and reads all of them"
+                );
                 self = self.begin_again()?;
             }
             // The loop must let the readers run, or nothing would ever arrive under load.
@@ -458,7 +461,11 @@ fn begin<M: Machine + Send + 'static>(
     let Started { replica, store, disk, notes } =
         start(config, own, files.clone(), machine, seed(config), clock.now())?;
     for note in notes {
-        warn!(directory = %config.directory.display(), "{note}");
+        let directory = config.directory.display();
+        match note.is_damage() {
+            true => error!(%directory, "{note}"),
+            false => warn!(%directory, "{note}"),
+        }
     }
     let thread = |source| StartError::Thread { source };
     let lane = Lane::new(&disk, &log_options(config).partition);

@@ -66,26 +66,33 @@ pub(super) fn server(text: &str) -> Result<HostPort, String> {
 
 /// Asks the servers one after the other until one knows the leader, and then that.
 pub(super) async fn describe(servers: &[HostPort]) -> Result<Quorum, Silence> {
-    let (mut silent, mut best): (Vec<String>, Option<Silence>) = (Vec::new(), None);
+    let (mut said, mut wrong, mut leaderless): (Vec<String>, Option<String>, bool) =
+        (Vec::new(), None, false);
     for server in servers {
-        match through(server).await {
+        let silence = match through(server).await {
             Ok(quorum) => return Ok(quorum),
-            Err(Silence::Nobody(why)) => silent.push(format!("{}: {why}", shown(server))),
-            Err(Silence::Wrong(why)) => {
-                best.get_or_insert(Silence::Wrong(format!("{}: {why}", shown(server))));
-            }
-            Err(Silence::NoLeader(why)) => {
-                best = Some(Silence::NoLeader(format!("{}: {why}", shown(server))));
-            }
+            Err(silence) => silence,
+        };
+        let line = format!("{}: {}", shown(server), silence.text());
+        leaderless |= matches!(silence, Silence::NoLeader(_));
+        if matches!(silence, Silence::Wrong(_)) {
+            wrong.get_or_insert(line.clone());
         }
+        said.push(line);
     }
-    Err(best.unwrap_or_else(|| {
-        Silence::Nobody(format!(
-            "no controller answers\n  {}\nName at least one controller that runs: HOST:PORT of its \
-             controller listener, as controller.quorum.bootstrap.servers or controller.quorum.voters has it.",
-            silent.join("\n  ")
-        ))
-    }))
+    let said = said.join("\n  ");
+    Err(match wrong {
+        _ if leaderless => Silence::NoLeader(format!(
+            "no leader answers\n  {said}\nThe quorum elects a leader within seconds while a majority of its voters run and \
+             reach each other. Ask again in a moment; if that does not help, start the voters that are down, or look \
+             why they do not reach each other: their logs say whom they miss."
+        )),
+        Some(wrong) => Silence::Wrong(wrong),
+        None => Silence::Nobody(format!(
+            "no controller answers\n  {said}\nName at least one controller that runs: HOST:PORT of its \
+             controller listener, as controller.quorum.bootstrap.servers or controller.quorum.voters has it."
+        )),
+    })
 }
 
 async fn through(server: &HostPort) -> Result<Quorum, Silence> {
@@ -113,11 +120,7 @@ async fn through(server: &HostPort) -> Result<Quorum, Silence> {
         nodes.filter_map(|node| Some((node.broker_id, place(&node.host, node.port)?))).collect();
     let leader = cluster.controller_id;
     if leader < 0 {
-        return Err(Silence::NoLeader(
-            "this controller knows no leader; an election needs a majority of the voters to be up and to \
-             reach each other"
-                .into(),
-        ));
+        return Err(Silence::NoLeader("this controller knows no leader".into()));
     }
     let Some((_, at)) = controllers.iter().find(|(id, _)| *id == leader) else {
         return Err(Silence::NoLeader(format!(

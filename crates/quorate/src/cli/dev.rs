@@ -216,7 +216,10 @@ fn watch(node: &mut Node) -> Outcome {
 fn print_json(layout: &Layout, nodes: &[Node]) {
     let node_json = |node: &Node| {
         let (place, pid) = (&node.place, node.pid());
-        json!({ "node": place.id, "pid": pid, "http": place.url(), "log": place.log_file() })
+        json!({
+            "node": place.id, "pid": pid, "http": place.url(), "controller": place.controller(),
+            "log": place.log_file(),
+        })
     };
     let nodes: Vec<_> = nodes.iter().map(node_json).collect();
     out::json(&json!({ "cluster": layout.cluster(), "directory": layout.root(), "nodes": nodes }));
@@ -235,12 +238,14 @@ fn print_advice(layout: &Layout, here: bool, nodes: &[Node], statuses: &[Status]
                 role.into(),
                 pid,
                 node.place.url(),
+                node.place.controller(),
                 node.place.log_file().display().to_string(),
             ]
         })
         .collect();
     let count = nodes.len();
     let (first, last) = (nodes[0].place.url(), nodes[count - 1].place.url());
+    let controller = nodes[0].place.controller();
     let victim = nodes.iter().find(|node| leader == Some(node.place.id)).and_then(Node::pid);
     let me = std::env::args().next().unwrap_or_else(|| "quorate".into());
     let told = match here && first == FALLBACK {
@@ -260,11 +265,11 @@ fn print_advice(layout: &Layout, here: bool, nodes: &[Node], statuses: &[Status]
          curl {last}/v1/kv/greeting\n  \
          {me} kv put greeting 'good morning'\n  \
          {me} kv list\n\n\
-         Look at them:\n  {me} quorum status\n  curl {first}/status\n",
+         Look at them:\n  {me} quorum status\n  curl {first}/status\n  {me} observe --bootstrap {controller}\n",
         if count == 1 { "1 node".into() } else { format!("{count} nodes") },
         layout.cluster(),
         layout.root().display(),
-        out::table(&["node", "role", "pid", "http", "log"], &rows),
+        out::table(&["node", "role", "pid", "http", "controller", "log"], &rows),
     );
     if let Some(pid) = victim.filter(|_| count > 2) {
         text += &format!(

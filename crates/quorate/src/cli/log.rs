@@ -6,7 +6,7 @@
 mod tail;
 
 use super::metadata::Shape;
-use super::{Failure, Outcome, failed, out};
+use super::{Failure, Outcome, directory, failed, out, there};
 use clap::{Parser, Subcommand};
 use quorate_log::{Fact, FileKind, Finding, OsDisk, Remedy};
 use serde_json::json;
@@ -89,6 +89,7 @@ impl Lines {
 
 /// Prints what a file says, or every file of a directory.
 pub(super) fn dump(path: &Path, shape: Shape) -> Outcome {
+    there(path)?;
     let (root, mut disk, names) = match path.is_dir() {
         true => {
             let disk = OsDisk::new(path);
@@ -217,10 +218,7 @@ impl Damage {
 }
 
 fn verify(dir: &Path, as_json: bool) -> Outcome {
-    if !dir.is_dir() {
-        let what = format!("{} is not a directory; name the data directory", dir.display());
-        return Err(Failure::Usage(what));
-    }
+    directory(dir)?;
     let mut disk = OsDisk::new(dir);
     let names = quorate_log::files(&disk, "").or_else(|error| unread(dir, &error))?;
     let findings = quorate_log::verify(&mut disk, "").or_else(|error| unread(dir, &error))?;

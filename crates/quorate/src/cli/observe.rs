@@ -12,7 +12,7 @@ mod show;
 
 use super::controllers::{Quorum, Silence, describe, server};
 use super::ending::Ending;
-use super::snapshot::{Entry, KeyTree};
+use super::snapshot::{Entry, KeyTree, is_reserved};
 use super::{Outcome, block_on, cluster_tree, failed, out};
 use clap::Parser;
 use feed::{Key, Seen};
@@ -27,6 +27,8 @@ use tokio::time::{Instant, sleep};
 
 /// How long a quorum without a leader may take to elect one before it is given up at the start.
 const LEADER_TIME: Duration = Duration::from_secs(15);
+/// An election takes so long where nothing is wrong.
+const QUIET_TIME: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Levels that no state has more of.
 const ALL_LEVELS: u8 = 64;
@@ -127,7 +129,8 @@ async fn watch(args: &Args) -> Outcome {
     if !keys.is_empty() {
         tree.show(args.json);
     }
-    printer.state(&picture, end, facts, keys.len());
+    let seen = keys.iter().filter(|Key { key, .. }| !is_reserved(key)).count();
+    printer.state(&picture, end, facts, seen);
     drop((picture, keys));
     if args.follow {
         if let Some(Ok(at)) = metrics.as_ref().map(TcpListener::local_addr) {
@@ -140,11 +143,20 @@ async fn watch(args: &Args) -> Outcome {
 
 /// The quorum, once it has a leader.
 async fn first_picture(bootstrap: &[HostPort]) -> Outcome<Quorum> {
-    let give_up = Instant::now() + LEADER_TIME;
+    let (since, mut told) = (Instant::now(), false);
     loop {
         match describe(bootstrap).await {
             Ok(quorum) => return Ok(quorum),
-            Err(Silence::NoLeader(_)) if Instant::now() < give_up => sleep(PAUSE).await,
+            Err(Silence::NoLeader(_)) if since.elapsed() < LEADER_TIME => {
+                if since.elapsed() > QUIET_TIME && !told {
+                    let seconds = LEADER_TIME.as_secs();
+                    out::note(&format!(
+                        "no leader answers yet; it is waited for one, {seconds} s in all"
+                    ));
+                    told = true;
+                }
+                sleep(PAUSE).await;
+            }
             Err(silence) => return failed(silence.text()),
         }
     }

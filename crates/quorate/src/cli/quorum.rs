@@ -63,6 +63,9 @@ struct Common {
     json: bool,
 }
 
+/// A follower that runs fetches again within half a second, unless its settings say otherwise.
+const SILENT_MS: u64 = 5_000;
+
 /// One node that was asked.
 struct Asked {
     url: Url,
@@ -182,6 +185,7 @@ fn whole(best: &Status, leader: String) -> String {
         (replica.log_end, Reverse(replica.last_caught_up_ms.unwrap_or(u64::MAX)))
     });
     let (lag, lag_ms) = most.map_or((Some(0), Some(0)), |most| (most.lag, most.last_caught_up_ms));
+    let silent = if leads(best) { silent(followers()) } else { String::new() };
     let voters: Vec<String> =
         best.voters.iter().map(|voter| format!("{}@{}", voter.node, voter.endpoint)).collect();
     let observers = best.replicas.iter().filter(|replica| replica.status == "observer");
@@ -191,12 +195,27 @@ fn whole(best: &Status, leader: String) -> String {
         ("LeaderId:", leader),
         ("LeaderEpoch:", best.epoch.to_string()),
         ("HighWatermark:", optional(best.high_watermark)),
-        ("MaxFollowerLag:", only_leader(lag)),
+        ("MaxFollowerLag:", only_leader(lag) + &silent),
         ("MaxFollowerLagTimeMs:", only_leader(lag_ms)),
         ("CurrentVoters:", format!("[{}]", voters.join(", "))),
         ("CurrentObservers:", format!("[{}]", observers.join(", "))),
     ];
     rows.map(|(name, value)| format!("{name:<22}{value}")).join("\n")
+}
+
+/// Who fetches nothing: nobody knows how it is, and a lag of 0 says that nothing was written since.
+fn silent<'a>(followers: impl Iterator<Item = &'a ReplicaStatus>) -> String {
+    let silent: Vec<String> = followers
+        .filter(|follower| follower.last_fetch_ms.is_none_or(|ms| ms > SILENT_MS))
+        .map(|follower| match follower.last_fetch_ms {
+            Some(ms) => format!("node {} has not fetched for {} s", follower.node, ms / 1_000),
+            None => format!("node {} has not fetched from this leader", follower.node),
+        })
+        .collect();
+    match silent.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", silent.join(", ")),
+    }
 }
 
 /// What the node that is named as the leader says itself.
@@ -401,7 +420,7 @@ mod tests {
             status: status.into(),
             log_end,
             lag: log_end.map(|end: u64| 9 - end),
-            last_fetch_ms: None,
+            last_fetch_ms: Some(400),
             last_caught_up_ms: caught_up,
         };
         for (followers, lag, lag_ms) in [
@@ -424,6 +443,26 @@ mod tests {
             let told = (value("MaxFollowerLag:"), value("MaxFollowerLagTimeMs:"));
             assert_eq!(told, (lag.to_owned(), lag_ms.to_owned()), "{followers:?}");
         }
+    }
+
+    #[test]
+    fn beside_the_lag_it_is_said_who_fetches_nothing() {
+        let follower = |node, last_fetch_ms| ReplicaStatus {
+            node,
+            directory: None,
+            status: "follower".into(),
+            log_end: Some(9),
+            lag: Some(0),
+            last_fetch_ms,
+            last_caught_up_ms: Some(4),
+        };
+        let replicas = vec![follower(2, Some(43_210)), follower(3, Some(4_900)), follower(4, None)];
+        let status = Status { role: "leader".into(), replicas, ..Status::default() };
+        let lag = "\nMaxFollowerLag:       0 (node 2 has not fetched for 43 s, node 4 has not fetched from this leader)\n";
+        let printed = whole(&status, "1".into());
+        assert!(printed.contains(lag), "{printed}");
+        let who_follows = Status { role: "follower".into(), ..status };
+        assert!(!whole(&who_follows, "1".into()).contains("fetched"));
     }
 
     #[test]

@@ -10,12 +10,12 @@ mod contents;
 mod diff;
 mod tree;
 
-pub(super) use contents::{Entry, shown};
+pub(super) use contents::{Entry, is_reserved, shown};
 pub(super) use tree::KeyTree;
 
 use super::log::{self, unread};
 use super::metadata::Shape;
-use super::{Failure, Outcome, failed};
+use super::{Failure, Outcome, failed, there};
 use clap::{Parser, Subcommand};
 use quorate_base::OffsetEpoch;
 use quorate_log::{FileKind, OsDisk, SnapshotName};
@@ -125,6 +125,7 @@ struct Place {
 impl Place {
     /// What a person named: a snapshot, or a directory.
     fn of(path: &Path) -> Outcome<Place> {
+        there(path)?;
         if path.is_dir() {
             return Place::newest(path);
         }
@@ -209,11 +210,9 @@ impl Place {
 }
 
 fn no_snapshot<T>(path: &Path) -> Outcome<T> {
-    if !path.exists() {
-        return failed(format!("{} is not there; check the path", path.display()));
-    }
-    failed(format!(
+    there(path)?;
+    Err(Failure::Usage(format!(
         "{} is no snapshot by its name, which would be END-EPOCH.checkpoint with 20 and 10 digits; quorate snapshot dump takes any .checkpoint, quorate log dump any file of a node",
         path.display()
-    ))
+    )))
 }

@@ -265,7 +265,7 @@ pub static CLEANUP: Setting = setting(
     "quorate.cleanup.policy",
     Form::Word(&["delete", "compact"]),
     Some("compact"),
-    "compact: the log stays whole, snapshots only shorten a start. delete: old records are removed once a snapshot covers them. The same on every node; delete with quorate.machine=kafka.",
+    "compact: the log stays whole, snapshots only shorten a start, and the newest two are kept. delete: old records are removed once a snapshot covers them. The same on every node; delete with quorate.machine=kafka.",
 );
 /// `socket.request.max.bytes`.
 pub static REQUEST_MAX_BYTES: Setting = setting(

@@ -139,6 +139,11 @@ pub struct Lone {
 
 impl Lone {
     pub fn start(scratch: &Scratch) -> Lone {
+        Lone::beside(scratch, "")
+    }
+
+    /// With other voters, which are not there: `,2@host:port`.
+    pub fn beside(scratch: &Scratch, others: &str) -> Lone {
         let data = formatted(scratch);
         let config = scratch.0.join("node.properties").display().to_string();
         // Who asks for the leader is told what the voters' list says; free a moment ago.
@@ -146,7 +151,7 @@ impl Lone {
         let mut run = vec!["run".to_owned(), config];
         for setting in [
             format!("listeners=CONTROLLER://{at}"),
-            format!("controller.quorum.voters=1@{at}"),
+            format!("controller.quorum.voters=1@{at}{others}"),
             "quorate.http.listen=127.0.0.1:0".to_owned(),
         ] {
             run.extend(["--override".to_owned(), setting]);

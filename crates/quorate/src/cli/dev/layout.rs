@@ -57,6 +57,7 @@ pub(crate) struct Layout {
 pub(crate) struct Place {
     pub(crate) id: u32,
     http: u16,
+    raft: u16,
     directory: PathBuf,
 }
 
@@ -109,6 +110,7 @@ impl Layout {
         let place = |ports: &Ports| Place {
             id: ports.id,
             http: ports.http,
+            raft: ports.raft,
             directory: node_directory(&self.root, ports.id),
         };
         self.memory.nodes.iter().map(place).collect()
@@ -145,6 +147,11 @@ impl Place {
     /// Where it serves HTTP.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.http)
+    }
+
+    /// Where it listens for the other nodes, and for whoever asks as they do.
+    pub(crate) fn controller(&self) -> String {
+        format!("127.0.0.1:{}", self.raft)
     }
 
     /// Its property file.

@@ -5,7 +5,7 @@
 
 use super::unread;
 use crate::cli::metadata::Shape;
-use crate::cli::{Failure, Outcome, failed, out};
+use crate::cli::{Failure, Outcome, directory, failed, out};
 use clap::Parser;
 use quorate_base::Offset;
 use quorate_log::{Fact, Fault, Follow, Followed, OsDisk};
@@ -142,10 +142,7 @@ fn say(shape: Shape, object: &Value, text: &str) {
 
 /// The folder of the log that is meant.
 fn log_in(dir: &Path) -> Outcome<(OsDisk, String)> {
-    if !dir.is_dir() {
-        let what = format!("{} is not a directory; name the data directory", dir.display());
-        return Err(Failure::Usage(what));
-    }
+    directory(dir)?;
     let disk = OsDisk::new(dir);
     let names = quorate_log::files(&disk, "").or_else(|bad| unread(dir, &bad))?;
     let logs = names.iter().filter(|name| super::is_log(name));

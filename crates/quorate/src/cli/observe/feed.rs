@@ -121,7 +121,7 @@ pub(super) struct Key {
 pub(super) enum Look {
     /// What is cheap to tell: the metadata.
     State,
-    /// All keys that clients can see, too.
+    /// All keys, too, those that the store keeps for itself among them.
     Keys,
 }
 
@@ -133,7 +133,7 @@ pub(super) struct Seen {
 }
 
 /// A mirror of the metadata that tells a reader of each record. What has a key is not metadata: it
-/// is kept beside it, but for what the store keeps for itself.
+/// is kept beside it.
 pub(super) struct Observed {
     mirror: Mirror,
     keys: Keys,
@@ -159,17 +159,12 @@ fn offset_header(offset: Offset) -> Bytes {
     [&[2, b'o', 16][..], &offset.0.to_be_bytes()].concat().into()
 }
 
-/// Whether a record is one that the store keeps for itself, which no client sees.
-pub(super) fn is_bookkeeping(key: &[u8]) -> bool {
-    key.first() == Some(&0)
-}
-
 /// Keys in order, each with its version, where that is known, and its value.
 type Keys = BTreeMap<Bytes, (Option<Offset>, Bytes)>;
 
 /// Takes in a record with a key; nothing happens with any other.
 fn keep(keys: &mut Keys, version: Option<Offset>, record: &Record<'_>) {
-    let Some(key) = record.key.filter(|key| !is_bookkeeping(key)) else { return };
+    let Some(key) = record.key else { return };
     match record.value {
         Some(value) => {
             let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
@@ -318,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_store_are_kept_through_a_snapshot_and_its_bookkeeping_is_not() {
+    fn the_keys_of_a_store_are_kept_through_a_snapshot_and_its_bookkeeping_too() {
         let (mut machine, _reader) = Observed::new();
         let writes: [(&[u8], Option<&[u8]>); 5] = [
             (b"b", Some(b"1")),
@@ -338,7 +333,7 @@ mod tests {
             version: Some(Offset(version)),
             value: Bytes::from_static(value),
         };
-        let expected = [key(b"a", 8, b"2"), key(b"b", 7, b"1")];
+        let expected = [key(b"\0s12345678", 9, b"session"), key(b"a", 8, b"2"), key(b"b", 7, b"1")];
         assert_eq!(machine.query(&Look::Keys).keys, expected);
         assert_eq!(machine.query(&Look::State).keys, []);
         let mut again = machine.fresh();

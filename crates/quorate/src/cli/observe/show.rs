@@ -3,11 +3,11 @@
 //! For people in lines, for programs one JSON object a line, each with its `type`. What is secret
 //! in a record is not shown.
 
-use super::feed::{Change, is_bookkeeping};
+use super::feed::Change;
 use crate::cli::controllers::{Quorum, Replica, replicas};
 use crate::cli::facts::put_bytes;
 use crate::cli::out;
-use crate::cli::snapshot::shown;
+use crate::cli::snapshot::{is_reserved, shown};
 use bytes::Bytes;
 use quorate_machine::kafka::{Picture, is_secret};
 use quorate_wire::record::metadata::MetadataRecord;
@@ -59,7 +59,8 @@ impl Printer {
         }
         if self.json {
             return out::json(&json!({
-                "type": "metadata", "facts": facts, "endOffset": end, "records": counts.taken,
+                "type": "metadata", "facts": facts, "endOffset": end,
+                "records": counts.taken + counts.keyed,
                 "leftOut": counts.left_out, "keys": keys, "inTransaction": picture.in_transaction,
             }));
         }
@@ -156,7 +157,7 @@ impl Printer {
     pub(super) fn unreachable(self, why: &str) {
         match self.json {
             true => out::json(&json!({ "type": "unreachable", "why": why })),
-            false => out::note(&format!("-- no leader answers, going on trying: {why}")),
+            false => out::note(&format!("-- going on trying: {why}")),
         }
     }
 
@@ -172,7 +173,7 @@ impl Printer {
 /// What a record is about that a store keeps for itself; `None` for one of a client's.
 fn bookkeeping(key: &[u8]) -> Option<String> {
     let number = |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
-    is_bookkeeping(key).then(|| match key {
+    is_reserved(key).then(|| match key {
         [0, b's', id @ ..] if id.len() == 8 => format!("session {}", number(id)),
         [0, b's', id @ .., a, b] if id.len() == 8 => {
             format!("session {}, slot {}", number(id), number(&[*a, *b]))

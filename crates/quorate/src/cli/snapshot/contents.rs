@@ -133,8 +133,8 @@ fn voter(voter: &Value) -> String {
     text
 }
 
-/// Whether clients can see a key.
-pub(super) fn is_reserved(key: &[u8]) -> bool {
+/// Whether a key is one that the store keeps for itself, which no client sees.
+pub(in crate::cli) fn is_reserved(key: &[u8]) -> bool {
     key.first() == Some(&0)
 }
 
