@@ -8,6 +8,7 @@
 
 mod health;
 mod key_value;
+mod metadata;
 mod parameters;
 mod paths;
 mod patient;
@@ -38,7 +39,7 @@ pub type Store = Sessioned<Kv>;
 pub trait Served: Machine<Query: Send, Reply: Send> + Paths {}
 
 impl Served for Store {}
-/// Shows its health and nothing else: what the cluster is like, `quorate observe` shows.
+/// Shows its health, and what it has followed of the cluster.
 impl Served for Mirror {}
 
 /// Connections served at a time; further ones wait in the listener's queue.

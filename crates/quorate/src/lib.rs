@@ -30,6 +30,8 @@
 //! The binary `quorate` is this crate too: [`properties`] and [`settings`] read Kafka's files,
 //! [`http`] serves the [`Kv`] machine, [`registration`] is for controllers of a Kafka cluster.
 
+#[doc(hidden)]
+pub mod cluster_facts;
 mod embedded;
 #[doc(hidden)]
 pub mod exchange;

@@ -15,8 +15,9 @@ use quorate_wire::message::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 };
-use quorate_wire::record::metadata::{FeatureLevel, RegisterController};
+use quorate_wire::record::metadata::{self as record, FeatureLevel, RegisterController};
 use quorate_wire::{ApiKey, ErrorCode, Frame, RequestFrame, encode_response};
+use serde_json::{Value, json};
 use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex};
 use support::{Process, Scratch, http, quorate, run, wait_for};
@@ -173,8 +174,132 @@ fn clients_of_a_node_that_keeps_kafkas_metadata_are_sent_elsewhere() {
     let (code, body) = http(&url, "PUT", "/v1/kv/key", "value").unwrap();
     assert_eq!(code, 404, "{body}");
     assert!(body.contains("no_key_value_store") && body.contains("quorate observe"), "{body}");
+    let (code, body) = http(&url, "GET", "/v1/metadata", "").unwrap();
+    let page: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &page["items"], &page["next"]), (200, &json!([]), &Value::Null));
+    assert!(page["endOffset"].as_u64() > Some(0), "{body}");
+    assert_eq!(http(&url, "PUT", "/v1/metadata/topics", "").unwrap().0, 405);
     let (code, body) = http(&url, "GET", "/status", "").unwrap();
     let status: Status = serde_json::from_str(&body).unwrap();
     assert_eq!((code, &*status.role, &*status.digest), (200, "leader", ""));
     assert_eq!(http(&url, "POST", "/status", "").unwrap().0, 405);
+}
+
+/// Three topics of two partitions each, one with a name that a path must escape, and two settings.
+fn with_topics() -> MetadataImage {
+    let mut image = with_version(30);
+    for (id, name) in [(1, "a.b"), (2, "c"), (10, "d%/")] {
+        let topic_id = Uuid([id; 16]);
+        image
+            .apply(record::Topic { name: name.into(), topic_id, ..Default::default() }.into())
+            .unwrap();
+        for partition_id in 0..2 {
+            let replicas = vec![1];
+            let partition =
+                record::Partition { partition_id, topic_id, replicas, ..Default::default() };
+            image.apply(partition.into()).unwrap();
+        }
+    }
+    for (name, value) in [("log.retention.ms", "77"), ("ssl.key.password", "hush")] {
+        let resource_name = "1".into();
+        let config = record::Config {
+            resource_type: 4,
+            resource_name,
+            name: name.into(),
+            value: Some(value.into()),
+            ..Default::default()
+        };
+        image.apply(config.into()).unwrap();
+    }
+    image
+}
+
+#[test]
+fn the_metadata_are_shown_as_snapshot_tree_shows_them_in_pages() {
+    let listener = StdListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let served = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            listener.set_nonblocking(true).unwrap();
+            let (handle, queue) = Handle::new();
+            let state = Arc::new(Mutex::new(with_topics()));
+            tokio::spawn(replica(queue, "one:1".into(), state));
+            quorate::http::serve(TcpListener::from_std(listener).unwrap(), handle, stopped).await;
+        });
+    });
+    let get = |path: &str| {
+        let (code, body) = http(&url, "GET", path, "").unwrap();
+        assert!(!body.contains("hush"), "{path}: {body}");
+        (code, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let items = |path: &str| {
+        let (code, page) = get(path);
+        assert_eq!((code, &page["endOffset"]), (200, &json!(9)), "{path}: {page}");
+        page["items"].as_array().unwrap().clone()
+    };
+
+    let all = items("/v1/metadata");
+    for item in &all {
+        support::documented_as("snapshot tree", item["type"].as_str().unwrap(), item);
+    }
+    let paths = |items: &[Value]| items.iter().map(|item| item["path"].clone()).collect::<Vec<_>>();
+    let image: Vec<Value> =
+        with_topics().leaves().map(|leaf| quorate::cluster_facts::path(&leaf.path)).collect();
+    assert_eq!(paths(&all), image);
+    let hidden = all.iter().find(|item| item["path"][3] == "ssl.key.password").unwrap();
+    assert_eq!((&hidden["hidden"], &hidden["value"]), (&json!(true), &Value::Null));
+
+    // Below a path, and down to a depth of it.
+    assert_eq!(
+        items("/v1/metadata/?depth=1"),
+        [
+            json!({ "type": "level", "path": ["configs"], "facts": 2 }),
+            json!({ "type": "level", "path": ["features"], "facts": 1 }),
+            json!({ "type": "level", "path": ["topics"], "facts": 9 }),
+        ]
+    );
+    assert_eq!(paths(&items("/v1/metadata/topics?depth=1")).len(), 3);
+    let escaped = items("/v1/metadata/topics/d%25%2F/");
+    assert!(
+        escaped.len() == 3 && escaped.iter().all(|item| item["path"][1] == "d%/"),
+        "{escaped:?}"
+    );
+    let one = items("/v1/metadata/configs/broker/1/log.retention.ms");
+    assert_eq!(
+        one,
+        [
+            json!({ "type": "fact", "path": ["configs", "broker", "1", "log.retention.ms"], "value": "77", "hidden": false })
+        ]
+    );
+
+    // Page after page is the whole, whatever the size and the depth.
+    for (size, depth) in [(1, 64), (2, 64), (5, 64), (1, 1), (2, 2)] {
+        let whole = items(&format!("/v1/metadata?depth={depth}"));
+        let (mut pages, mut after) = (Vec::new(), String::new());
+        loop {
+            let (_, page) = get(&format!("/v1/metadata?depth={depth}&limit={size}{after}"));
+            let items = page["items"].as_array().unwrap();
+            assert!(!items.is_empty() && items.len() <= size, "{page}");
+            pages.extend(items.clone());
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(pages, whole, "{size} at a time, depth {depth}");
+    }
+
+    for (path, code, word) in [
+        ("/v1/metadata/topics/absent", 404, "no_such_fact"),
+        ("/v1/metadata/topics/c/id/deeper", 404, "no_such_fact"),
+        ("/v1/metadata/topics/%zz", 400, "invalid_request"),
+        ("/v1/metadata?after=%21", 400, "invalid_request"),
+        ("/v1/metadata?limit=0", 400, "invalid_request"),
+        ("/v1/metadatas", 404, "no_key_value_store"),
+    ] {
+        let (found, refusal) = get(path);
+        assert_eq!((found, &refusal["error"]), (code, &json!(word)), "{path}: {refusal}");
+    }
+    stop.send(true).unwrap();
+    served.join().unwrap();
 }

@@ -4,8 +4,8 @@
 //! as they are read. Secrets are not shown.
 
 use super::out;
+use quorate::cluster_facts;
 use quorate_machine::kafka::{Leaf, MetadataImage, Part};
-use serde_json::{Value, json};
 
 /// Prints the state; levels below `depth` are only counted. How many facts there are.
 pub(super) fn show(image: &MetadataImage, depth: usize, as_json: bool) -> u64 {
@@ -47,9 +47,7 @@ impl Tree {
         if parents.len() >= self.depth {
             self.counted += 1;
         } else if self.as_json {
-            let value = if leaf.secret { Value::Null } else { value(leaf) };
-            out::json(&json!({ "type": "fact", "path": path(&leaf.path), "value": value,
-                "hidden": leaf.secret }));
+            out::json(&cluster_facts::fact(leaf));
         } else {
             let (indent, name) = (indent(parents.len()), shown_part(name));
             out::line(&format!("{indent}{name}  {}", shown_value(leaf)));
@@ -61,8 +59,7 @@ impl Tree {
         let counted = std::mem::take(&mut self.counted);
         let Some(name) = self.at.last().filter(|_| counted > 0) else { return };
         if self.as_json {
-            let path = path(&self.at);
-            return out::json(&json!({ "type": "level", "path": path, "facts": counted }));
+            return out::json(&cluster_facts::level(&self.at, counted));
         }
         let facts = if counted == 1 { "fact" } else { "facts" };
         let name = shown_part(name);
@@ -77,18 +74,6 @@ fn indent(level: usize) -> String {
 /// A step of a path, escaped where it would not stay on its line.
 pub(super) fn shown_part(part: &Part) -> String {
     shown(&part.to_string())
-}
-
-pub(super) fn path(parts: &[Part]) -> Value {
-    let part = |part: &Part| match part {
-        Part::Name(name) => Value::String(name.to_string()),
-        Part::Number(number) => Value::Number((*number).into()),
-    };
-    parts.iter().map(part).collect()
-}
-
-pub(super) fn value(leaf: &Leaf) -> Value {
-    serde_json::from_str(&leaf.value).unwrap_or_else(|_| Value::String(leaf.value.clone()))
 }
 
 pub(super) fn shown_value(leaf: &Leaf) -> &str {

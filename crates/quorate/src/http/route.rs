@@ -1,7 +1,7 @@
 //! Which path means what.
 
 use super::reply::{Refusal, Reply, method_not_allowed};
-use super::{Shared, Store, health, key_value, session};
+use super::{Shared, Store, health, key_value, metadata, session};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use quorate_machine::kafka::Mirror;
@@ -49,7 +49,14 @@ pub(super) async fn store(shared: &Shared<Store>, request: Request<Incoming>) ->
 /// In front of a node that keeps a Kafka cluster's metadata.
 pub(super) async fn mirror(shared: &Shared<Mirror>, request: &Request<Incoming>) -> Reply {
     let handle = &shared.handle;
-    let reply = match (request.uri().path(), request.method()) {
+    let path = request.uri().path();
+    let below = path.strip_prefix("/v1/metadata");
+    let below = below.filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let reply = match (path, request.method()) {
+        (_, &Method::GET | &Method::HEAD) if let Some(below) = below => {
+            metadata::get(shared, below.trim_start_matches('/'), request).await
+        }
+        (_, _) if below.is_some() => return method_not_allowed("GET, HEAD"),
         ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
         ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
         ("/status", &Method::GET | &Method::HEAD) => health::status(handle).await,
@@ -59,12 +66,12 @@ pub(super) async fn mirror(shared: &Shared<Mirror>, request: &Request<Incoming>)
             "no_key_value_store",
             "this node keeps the metadata of a Kafka cluster (quorate.machine=kafka) and takes no \
              requests of clients: ask a broker or the active controller of that cluster; what its \
-             metadata are, `quorate observe` shows",
+             metadata are, /v1/metadata and `quorate observe` show",
         )),
         _ => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "no_such_path",
-            "there is nothing at this path; there are /livez, /readyz and /status",
+            "there is nothing at this path; there are /v1/metadata, /livez, /readyz and /status",
         )),
     };
     reply.unwrap_or_else(Reply::from)

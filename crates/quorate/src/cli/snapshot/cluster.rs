@@ -5,10 +5,11 @@
 
 use super::contents::Entry;
 use super::diff::Count;
-use crate::cli::cluster_tree::{self, path, shown_part, shown_value, value};
+use crate::cli::cluster_tree::{self, shown_part, shown_value};
 use crate::cli::metadata::Decoder;
 use crate::cli::out;
 use bytes::Bytes;
+use quorate::cluster_facts::{path, value};
 use quorate_machine::kafka::{Fault, Leaf, Loader, MetadataImage};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
