@@ -283,14 +283,20 @@ impl<M: Machine> Replica<M> {
     }
 
     pub(super) fn note_change(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {
-        if self.changes.len() == CHANGES {
-            self.changes.pop_front();
-        }
-        self.changes.push_back(RoleChange {
+        let change = RoleChange {
             at_ms: self.now.since(self.started).as_ms(),
             role: self.quorum.view().role.to_string(),
             epoch: epoch.0,
             leader: leader.map(|leader| leader.0),
-        });
+        };
+        // A new role and a new leader are often one change.
+        let same = |last: &RoleChange| RoleChange { at_ms: change.at_ms, ..last.clone() } == change;
+        if self.changes.back().is_some_and(same) {
+            return;
+        }
+        if self.changes.len() == CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(change);
     }
 }
