@@ -1,8 +1,9 @@
 //! What a quorum says of itself over Kafka's protocol: which cluster it is, which controllers there
 //! are, who leads, and how far each replica is.
 //!
-//! Asks only, and each question once: DescribeCluster of any controller (KIP-919, Kafka 3.7 and
-//! later), DescribeQuorum of the leader. Plain connections; TLS and SASL are not spoken.
+//! Asks each question once: DescribeCluster of any controller (KIP-919, Kafka 3.7 and later),
+//! DescribeQuorum of the leader, and what others have to ask of that one. Plain connections; TLS
+//! and SASL are not spoken.
 
 use quorate::{HostPort, exchange};
 use quorate_wire::message::{
@@ -34,6 +35,8 @@ pub(super) struct Quorum {
     pub(super) observers: Vec<QuorumReplica>,
     /// The controllers, by id, and where they listen.
     pub(super) controllers: Vec<(i32, HostPort)>,
+    /// The name of the listener by which the voters reach the leader, if it tells that.
+    pub(super) listener: Option<String>,
 }
 
 /// Why there is no picture of the quorum.
@@ -66,6 +69,11 @@ pub(super) fn server(text: &str) -> Result<HostPort, String> {
 
 /// Asks the servers one after the other until one knows the leader, and then that.
 pub(super) async fn describe(servers: &[HostPort]) -> Result<Quorum, Silence> {
+    to_leader(servers).await.map(|(quorum, _)| quorum)
+}
+
+/// The same, and the connection to the leader that said it.
+pub(super) async fn to_leader(servers: &[HostPort]) -> Result<(Quorum, Controller), Silence> {
     let (mut said, mut wrong, mut leaderless): (Vec<String>, Option<String>, bool) =
         (Vec::new(), None, false);
     for server in servers {
@@ -95,7 +103,7 @@ pub(super) async fn describe(servers: &[HostPort]) -> Result<Quorum, Silence> {
     })
 }
 
-async fn through(server: &HostPort) -> Result<Quorum, Silence> {
+async fn through(server: &HostPort) -> Result<(Quorum, Controller), Silence> {
     let mut controller = Controller::connect(server).await.map_err(Silence::Nobody)?;
     controller.greet().await?;
     let request =
@@ -127,7 +135,7 @@ async fn through(server: &HostPort) -> Result<Quorum, Silence> {
             "this controller names node {leader} as the leader and does not say where it listens"
         )));
     };
-    let asked = of_leader(at).await.map_err(|silence| match silence {
+    let (asked, connection) = of_leader(at).await.map_err(|silence| match silence {
         Silence::Nobody(why) => Silence::NoLeader(format!(
             "the leader, node {leader} at {}, does not answer: {why}",
             shown(at)
@@ -138,11 +146,11 @@ async fn through(server: &HostPort) -> Result<Quorum, Silence> {
     let known = |id: i32| controllers.iter().any(|(known, _)| *known == id);
     let others: Vec<_> = asked.controllers.into_iter().filter(|(id, _)| !known(*id)).collect();
     let controllers = controllers.into_iter().chain(others).collect();
-    Ok(Quorum { cluster: cluster.cluster_id, controllers, ..asked })
+    Ok((Quorum { cluster: cluster.cluster_id, controllers, ..asked }, connection))
 }
 
 /// What only the leader knows.
-async fn of_leader(at: &HostPort) -> Result<Quorum, Silence> {
+async fn of_leader(at: &HostPort) -> Result<(Quorum, Controller), Silence> {
     let mut controller = Controller::connect(at).await.map_err(Silence::Nobody)?;
     controller.greet().await?;
     let partitions = vec![DescribeQuorumRequestPartition::default()];
@@ -161,16 +169,22 @@ async fn of_leader(at: &HostPort) -> Result<Quorum, Silence> {
     let Some(partition) = partition else {
         return Err(Silence::Wrong("the answer of the leader speaks of no partition".into()));
     };
+    let leader = answer.nodes.iter().find(|node| node.node_id == partition.leader_id);
+    let listener = leader.and_then(|leader| leader.listeners.first());
     match (partition.error_code, u64::try_from(partition.high_watermark)) {
-        (ErrorCode::None, Ok(high_watermark)) => Ok(Quorum {
-            cluster: String::new(),
-            leader: partition.leader_id,
-            epoch: partition.leader_epoch,
-            high_watermark,
-            voters: partition.current_voters,
-            observers: partition.observers,
-            controllers: answer.nodes.iter().filter_map(listening).collect(),
-        }),
+        (ErrorCode::None, Ok(high_watermark)) => {
+            let quorum = Quorum {
+                cluster: String::new(),
+                leader: partition.leader_id,
+                epoch: partition.leader_epoch,
+                high_watermark,
+                voters: partition.current_voters,
+                observers: partition.observers,
+                controllers: answer.nodes.iter().filter_map(listening).collect(),
+                listener: listener.map(|listener| listener.name.clone()),
+            };
+            Ok((quorum, controller))
+        }
         (ErrorCode::None, Err(_)) => {
             Err(Silence::NoLeader("the leader has not committed anything in its epoch yet".into()))
         }
@@ -182,7 +196,7 @@ async fn of_leader(at: &HostPort) -> Result<Quorum, Silence> {
     }
 }
 
-fn refused(what: &str, code: ErrorCode, message: Option<String>) -> Silence {
+pub(super) fn refused(what: &str, code: ErrorCode, message: Option<String>) -> Silence {
     let words = message.filter(|words| !words.is_empty());
     let words = words.map_or(String::new(), |words| format!(" ({words})"));
     let hint = if code == ErrorCode::ClusterAuthorizationFailed {
@@ -196,7 +210,7 @@ fn refused(what: &str, code: ErrorCode, message: Option<String>) -> Silence {
 }
 
 /// A connection to one controller.
-struct Controller {
+pub(super) struct Controller {
     stream: TcpStream,
     speaks: Vec<ApiVersion>,
     correlation: i32,
@@ -222,7 +236,11 @@ impl Controller {
     }
 
     /// Asks in the newest version that both sides speak, which must be `least` or newer.
-    async fn ask<R: Request>(&mut self, request: R, least: i16) -> Result<R::Response, Silence> {
+    pub(super) async fn ask<R: Request>(
+        &mut self,
+        request: R,
+        least: i16,
+    ) -> Result<R::Response, Silence> {
         let api = R::API;
         let theirs = self.speaks.iter().find(|theirs| theirs.api_key == api.key());
         let common = theirs.and_then(|theirs| {
@@ -232,6 +250,9 @@ impl Controller {
         let Some(version) = common else {
             let how = match (theirs, api) {
                 (None, ApiKey::DescribeQuorum) => "it serves no metadata quorum".to_owned(),
+                (None, ApiKey::AddRaftVoter | ApiKey::RemoveRaftVoter) => {
+                    "it changes no voters, as controllers of Kafka 3.9 and later do".to_owned()
+                }
                 (None | Some(_), _) => {
                     format!(
                         "it does not speak {api} {least}, as controllers of Kafka 3.7 and later do"
@@ -361,6 +382,7 @@ mod tests {
             voters: vec![replica(1, 80, 1_000), replica(2, 100, 1_500), replica(3, -1, -1)],
             observers: vec![replica(9, 99, 1_400)],
             controllers: Vec::new(),
+            listener: None,
         };
         let found: Vec<_> = replicas(&quorum)
             .map(|replica| (replica.node, replica.status, replica.lag, replica.caught_up_ms))

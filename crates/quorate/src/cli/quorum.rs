@@ -1,11 +1,14 @@
-//! `quorate quorum`: who leads, who lags, from the status pages of the nodes.
+//! `quorate quorum`: who leads, who lags, from the status pages of the nodes; and who votes.
 //!
 //! Words and columns are those of Kafka's own quorum tool where it has them. What only the leader
 //! knows is taken from the node that leads in the highest epoch; if none of those asked leads, that
 //! is said. With `--bootstrap` the leader is asked over Kafka's protocol instead, in `protocol.rs`:
 //! the same facts of any quorum, Kafka's too.
 
+mod change;
+mod plan;
 mod protocol;
+mod voters;
 
 use super::client::{Ask, MUTE, NOBODY, Nodes, Silence, Url, ask_one};
 use super::controllers::server;
@@ -18,12 +21,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// See who leads and how far everyone is
+/// See who leads and how far everyone is; change who votes
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
   quorate quorum status
   quorate quorum replication --http http://a:7101,http://b:7101,http://c:7101
+  quorate quorum add 4@d:9093
   quorate quorum status --bootstrap controller1:9093      of any quorum, Kafka's too
   quorate quorum status --json
 
@@ -48,6 +52,35 @@ Examples:
   quorate quorum replication
   quorate quorum replication --bootstrap c1:9093 --json")]
     Replication(Common),
+    /// Make a voter of a node that copies the log
+    #[command(after_help = "\
+The node runs already: formatted with --no-initial-controllers, it copies the log as an observer.
+
+Examples:
+  quorate quorum add 4@d:9093
+  quorate quorum add 4@d:9093 --bootstrap a:9093,b:9093     of any quorum, Kafka's (3.9 and later) too")]
+    Add(voters::Add),
+    /// Take its vote from a node; it goes on as an observer until it is stopped
+    #[command(after_help = "\
+Examples:
+  quorate quorum remove 3
+  quorate quorum remove 3 --dry-run")]
+    Remove(voters::Remove),
+    /// Add and remove, step by step, until exactly these vote
+    #[command(after_help = "\
+The plan is told first. Stopped halfway, the same command goes on where it ended.
+
+Examples:
+  quorate quorum alter --voters 1,2,4@d:9093
+  quorate quorum alter --voters 1,2,4@d:9093 --dry-run")]
+    Alter(voters::Alter),
+    /// Let a voter's new directory take the place of the one that it lost
+    #[command(after_help = "\
+The node runs with its new directory already, formatted with --no-initial-controllers.
+
+Examples:
+  quorate quorum replace-disk 3")]
+    ReplaceDisk(voters::ReplaceDisk),
 }
 
 #[derive(clap::Args)]
@@ -86,6 +119,10 @@ pub(crate) fn quorum(args: Args) -> Outcome {
             Command::Replication(Common { bootstrap, json, .. }) => {
                 protocol::replication(&bootstrap, json).await
             }
+            Command::Add(args) => voters::add(args).await,
+            Command::Remove(args) => voters::remove(args).await,
+            Command::Alter(args) => voters::alter(args).await,
+            Command::ReplaceDisk(args) => voters::replace_disk(args).await,
         }
     })
 }

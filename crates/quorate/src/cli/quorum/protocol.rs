@@ -102,6 +102,7 @@ mod tests {
             voters: vec![replica(1, 80, 999_000), leader, replica(3, -1, -1)],
             observers: vec![replica(9, 90, 999_900)],
             controllers: vec![(1, HostPort { host: "a".into(), port: 1 })],
+            listener: None,
         };
         let (status, now) = as_status(&quorum);
         assert_eq!((now, status.leader, status.epoch), (1_000_000, Some(2), 7));

@@ -1,0 +1,227 @@
+//! `quorate quorum add | remove | alter | replace-disk`: other voters, while the quorum runs
+//! (KIP-853), of any quorum, Kafka's too.
+//!
+//! Every command is a plan of single steps, told first and then carried out one after the other.
+//! What it needs to know of the nodes it asks the leader.
+
+use super::change::carry_out;
+use super::plan::{Step, Wanted, directory, plan, told, tolerates, wanted};
+use super::{Common, ask_all, best};
+use crate::cli::controllers::{Quorum, describe, server};
+use crate::cli::{Outcome, failed, out};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use quorate::{HostPort, Uuid};
+use serde_json::json;
+use std::time::Duration;
+
+/// What all of them take.
+#[derive(clap::Args)]
+pub(super) struct How {
+    #[command(flatten)]
+    common: Common,
+    /// How long to wait for each step: for a leader, and for a node that is still copying
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    /// Tell the plan, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// One more voter.
+#[derive(Parser)]
+pub(super) struct Add {
+    /// ID@HOST:PORT of its controller listener; with :DIRECTORY where the leader cannot tell which
+    #[arg(value_name = "ID@HOST:PORT", value_parser = wanted)]
+    voter: Wanted,
+    #[command(flatten)]
+    how: How,
+}
+
+/// One voter less.
+#[derive(Parser)]
+pub(super) struct Remove {
+    /// Its node id
+    #[arg(value_name = "ID", value_parser = clap::value_parser!(i32).range(0..))]
+    voter: i32,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Exactly these voters.
+#[derive(Parser)]
+pub(super) struct Alter {
+    /// Node ids; those that come with ID@HOST:PORT of their controller listeners
+    #[arg(long, value_name = "ID,ID@HOST:PORT,…", value_delimiter = ',', value_parser = wanted, required = true)]
+    voters: Vec<Wanted>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// The same voter with an empty disk.
+#[derive(Parser)]
+pub(super) struct ReplaceDisk {
+    /// Its node id; with @HOST:PORT where it listens elsewhere now
+    #[arg(value_name = "ID", value_parser = wanted)]
+    voter: Wanted,
+    #[command(flatten)]
+    how: How,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse::<u64>().ok().filter(|number| (1..=86_400).contains(number));
+    number.map(Duration::from_secs).ok_or_else(|| "write whole seconds, 1 to 86400".to_owned())
+}
+
+pub(super) async fn add(args: Add) -> Outcome {
+    let (servers, quorum) = look(&args.how).await?;
+    let id = args.voter.id;
+    if args.voter.directory.is_none() && quorum.voters.iter().any(|voter| voter.replica_id == id) {
+        return failed(format!(
+            "node {id} is a voter already. If its disk was replaced, and it runs with the new one, \
+             `quorate quorum replace-disk {id}` lets the new directory take the old one's place"
+        ));
+    }
+    let mut voters: Vec<Wanted> =
+        quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
+    voters.retain(|voter| voter.id != id);
+    voters.push(args.voter);
+    alter_to(&args.how, &servers, &quorum, &voters).await
+}
+
+pub(super) async fn remove(args: Remove) -> Outcome {
+    let (servers, quorum) = look(&args.how).await?;
+    let ids: Vec<i32> = quorum.voters.iter().map(|voter| voter.replica_id).collect();
+    if !ids.contains(&args.voter) {
+        let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        return failed(format!(
+            "node {} is no voter, so there is nothing to remove; the voters are {}",
+            args.voter,
+            list.join(", ")
+        ));
+    }
+    if ids.len() == 1 {
+        return failed(format!(
+            "node {} is the only voter, and without any there is no quorum; add another one first",
+            args.voter
+        ));
+    }
+    let left: Vec<Wanted> =
+        ids.into_iter().filter(|id| *id != args.voter).map(Wanted::id).collect();
+    alter_to(&args.how, &servers, &quorum, &left).await
+}
+
+pub(super) async fn alter(args: Alter) -> Outcome {
+    let (servers, quorum) = look(&args.how).await?;
+    alter_to(&args.how, &servers, &quorum, &args.voters).await
+}
+
+pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
+    let (servers, quorum) = look(&args.how).await?;
+    let id = args.voter.id;
+    let Some(old) = quorum.voters.iter().find(|voter| voter.replica_id == id) else {
+        return failed(format!(
+            "node {id} is no voter, so it has no place that a new directory could take; \
+             `quorate quorum add {id}@HOST:PORT` adds it"
+        ));
+    };
+    let new = or_fail(directory(&quorum, &args.voter))?;
+    if new == old.replica_directory_id {
+        return failed(format!("node {id} votes with the directory {new} already"));
+    }
+    let mut voters: Vec<Wanted> =
+        quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
+    voters.retain(|voter| voter.id != id);
+    voters.push(Wanted { directory: Some(new), ..args.voter });
+    alter_to(&args.how, &servers, &quorum, &voters).await
+}
+
+fn or_fail<T>(result: Result<T, String>) -> Outcome<T> {
+    result.or_else(failed)
+}
+
+/// Whom to ask, and what the leader says now.
+async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
+    let mut servers = how.common.bootstrap.clone();
+    if servers.is_empty() {
+        // Nodes of ours say over HTTP where the voters listen.
+        let asked = ask_all(&how.common.nodes).await?;
+        let voters = best(&asked).map_or(&[][..], |status| &status.voters);
+        servers = voters.iter().filter_map(|voter| server(&voter.endpoint).ok()).collect();
+        if servers.is_empty() {
+            return failed(
+                "the nodes that answer know no voters; name controllers with --bootstrap HOST:PORT",
+            );
+        }
+    }
+    match describe(&servers).await {
+        Ok(quorum) => Ok((servers, quorum)),
+        Err(silence) => failed(silence.text()),
+    }
+}
+
+async fn alter_to(how: &How, servers: &[HostPort], quorum: &Quorum, voters: &[Wanted]) -> Outcome {
+    let steps = or_fail(plan(quorum, voters))?;
+    let as_json = how.common.json;
+    if !as_json {
+        told(quorum, &steps).iter().for_each(|line| out::line(line));
+    }
+    if voters.len().is_multiple_of(2) {
+        let (many, fewer) = (voters.len(), voters.len() - 1);
+        out::warning(&format!(
+            "an even number of voters bears no more failures than one less: of {many} as of {fewer}, {}",
+            tolerates(fewer)
+        ));
+    }
+    if how.dry_run || steps.is_empty() {
+        if !as_json && steps.is_empty() {
+            out::line("nothing to do");
+        }
+        if as_json {
+            out::json(
+                &json!({ "steps": steps.iter().map(step_json).collect::<Vec<_>>(), "done": 0 }),
+            );
+        }
+        return Ok(());
+    }
+    let mut done = Vec::new();
+    for (at, step) in (1..).zip(&steps) {
+        let spinner = spinner(as_json);
+        spinner.set_message(format!("step {at} of {}: {step}", steps.len()));
+        let waits = |why: &str| spinner.set_message(format!("step {at} waits: {why}"));
+        let took = carry_out(servers, step, how.timeout, waits).await;
+        spinner.finish_and_clear();
+        let took = took?;
+        if as_json {
+            let mut step = step_json(step);
+            step["ms"] = json!(took.as_millis());
+            done.push(step);
+        } else {
+            out::line(&format!("step {at} done in {} ms: {step}", took.as_millis()));
+        }
+    }
+    if as_json {
+        out::json(&json!({ "done": done.len(), "steps": done }));
+    }
+    Ok(())
+}
+
+fn step_json(step: &Step) -> serde_json::Value {
+    let (what, id, directory): (&str, i32, &Uuid) = match step {
+        Step::Add { id, directory, .. } => ("add", *id, directory),
+        Step::Remove { id, directory } => ("remove", *id, directory),
+    };
+    json!({ "step": what, "node": id, "directory": directory.to_string() })
+}
+
+/// For a person at the terminal only.
+fn spinner(as_json: bool) -> ProgressBar {
+    if as_json || !out::to_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    let spinner = ProgressBar::new_spinner().with_style(style);
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
+}
