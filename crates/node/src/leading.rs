@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_base::{Epoch, Offset, Time};
 use quorate_log::BatchBuilder;
 use quorate_machine::{Answer, Machine, Proposal, SessionRefusal};
-use quorate_raft::{Input, Refusal, Token};
+use quorate_raft::{Input, Refusal, RoleName, Token};
 use std::collections::VecDeque;
 use tracing::warn;
 
@@ -29,6 +29,8 @@ pub(crate) struct Leading {
     pub serving: Option<Epoch>,
     /// Leadership that was gained but cannot be used before the machine has applied up to here.
     gaining: Option<(Epoch, Offset)>,
+    /// It takes nothing new, and the core still commits what it has taken [P74].
+    draining: bool,
     proposal: Proposal,
     /// The batch that the core is being asked to append.
     batch: Option<(Token, Bytes)>,
@@ -48,6 +50,7 @@ impl Leading {
         Leading {
             serving: None,
             gaining: None,
+            draining: false,
             proposal: Proposal::new(),
             batch: None,
             uncommitted: VecDeque::new(),
@@ -91,9 +94,11 @@ impl<M: Machine> Replica<M> {
         self.machine.lead(self.now, Some((epoch, start)));
     }
 
-    /// Leads no more, or leads anew: whatever is not committed has an unknown outcome here.
-    pub(crate) fn lose_lead(&mut self) {
+    /// Leads no more, or leads anew: whatever is not committed has an unknown outcome here, unless
+    /// the core still commits it.
+    pub(crate) fn lose_lead(&mut self, draining: bool) {
         self.leading.gaining = None;
+        self.leading.draining = draining;
         #[cfg(mutants)]
         let keeps = self.settings.mutant == Some(crate::Mutant::KeepTail);
         #[cfg(not(mutants))]
@@ -107,8 +112,8 @@ impl<M: Machine> Replica<M> {
         self.leading.unstored_bytes = 0;
         self.leading.promised.clear();
         self.leading.promised_bytes = 0;
-        for Pending { write, .. } in std::mem::take(&mut self.clients.pending) {
-            self.undecided(write);
+        if !draining {
+            self.give_up_uncommitted();
         }
         for (_, waiting) in std::mem::take(&mut self.clients.unproved) {
             for waiting in waiting {
@@ -116,6 +121,25 @@ impl<M: Machine> Replica<M> {
             }
         }
         self.judge_again();
+    }
+
+    /// What is committed has its outcome, and is answered once it is applied; the rest has none.
+    fn give_up_uncommitted(&mut self) {
+        let decided = |pending: &Pending| pending.end <= self.applied.commit;
+        let (decided, open): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.clients.pending).into_iter().partition(decided);
+        self.clients.pending = decided;
+        for Pending { write, .. } in open {
+            self.undecided(write);
+        }
+    }
+
+    /// The core resigned before it had committed all that it was draining.
+    pub(crate) fn end_of_draining(&mut self) {
+        if self.leading.draining && self.quorum.view().role != RoleName::Leader {
+            self.leading.draining = false;
+            self.give_up_uncommitted();
+        }
     }
 
     /// Answers that rest on records which the next leader may cut off are worth nothing, though
@@ -308,7 +332,7 @@ impl<M: Machine> Replica<M> {
         match self.clients.unproved.remove(&token) {
             Some(waiting) => waiting.into_iter().for_each(|waiting| self.unproved(waiting)),
             None => {
-                self.lose_lead();
+                self.lose_lead(self.quorum.view().role == RoleName::Leader);
                 self.refuse_forwarded();
             }
         }

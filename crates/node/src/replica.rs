@@ -439,6 +439,7 @@ impl<M: Machine> Replica<M> {
         if self.quorum.deadline() <= now {
             self.step(Input::Wake);
         }
+        self.end_of_draining();
         self.load_when_behind();
         self.apply();
         self.make_snapshots();

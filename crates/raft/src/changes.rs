@@ -314,7 +314,7 @@ impl Quorum {
         matches!(&self.role, Role::Leader(leader) if leader.change.is_some())
     }
 
-    /// Whether this leader has committed that it does not count.
+    /// Whether this leader has committed that it does not count: it takes nothing new.
     pub(crate) fn is_removed(&self) -> bool {
         matches!(self.role, Role::Leader(_))
             && !self.is_voter()

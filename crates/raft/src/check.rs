@@ -136,7 +136,8 @@ impl Quorum {
         };
         let led = matches!(self.role, Role::Resigned(_));
         assert!(!stands || led || !self.is_damaged(), "damaged, and stands: {:?}", self.role);
-        assert!(!stands || led || self.is_electable(), "an observer stands: {:?}", self.role);
+        let leaves = led || self.is_removed() && self.high_watermark < Some(self.end);
+        assert!(!stands || leaves || self.is_electable(), "an observer stands: {:?}", self.role);
         assert!(
             self.announced.is_none() || self.on_disk == self.standing.on_disk(),
             "{:?} was not written, the file says {:?}",

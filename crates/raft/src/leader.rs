@@ -199,7 +199,7 @@ impl Quorum {
     ) {
         assert!(records > 0, "a proposal holds at least one record");
         let leads = matches!(self.role, Role::Leader(_)) && !self.is_caretaker();
-        let leads = leads && self.stopping.is_none();
+        let leads = leads && self.stopping.is_none() && !self.is_removed();
         if leads && epoch == self.standing.epoch {
             self.append(records, Source::Proposed(token), out);
         } else {
@@ -244,7 +244,9 @@ impl Quorum {
     pub(crate) fn turn_leader(&mut self, out: &mut Vec<Effect>) -> bool {
         let (now, period) = (self.now, self.begin_period());
         self.turn_change(out);
-        let over = self.is_relieved() || self.is_removed();
+        // What a removed leader has taken it still commits.
+        let left = self.is_removed() && self.high_watermark == Some(self.end);
+        let over = self.is_relieved() || left;
         let Role::Leader(leader) = &mut self.role else { return false };
         // Without a majority that fetches, another leader may exist already [P23].
         if self.stopping.is_some() || now >= leader.quorum_at || over {

@@ -238,6 +238,7 @@ impl Quorum {
     pub(crate) fn leader_told(&self) -> Option<ReplicaId> {
         match &self.role {
             Role::Leader(_) if self.high_watermark.is_none() || self.is_caretaker() => None,
+            Role::Leader(_) if self.is_removed() => None,
             Role::Resigned(_) => None,
             Role::Unattached(_)
             | Role::Prospective(_)

@@ -56,10 +56,18 @@ impl<'a> Killer<'a> {
         Killer { amnesia, ..self }
     }
 
-    /// Kills so many times, then brings all nodes back and level. `progress` is told of each kill.
-    pub fn run(mut self, kills: u32, progress: impl Fn(u32)) -> Killed {
-        let done = self.rounds(kills, progress).and_then(|()| self.settle());
-        if let Err(error) = done {
+    /// Kills so many times; all nodes are up behind the last. `progress` is told of each kill.
+    pub fn kill(&mut self, kills: u32, progress: impl Fn(u32)) {
+        if let Err(error) = self.rounds(kills, progress) {
+            self.failures.push(error.to_string());
+        }
+    }
+
+    /// Waits until all nodes are level.
+    pub fn end(mut self) -> Killed {
+        if self.failures.is_empty()
+            && let Err(error) = self.settle()
+        {
             self.failures.push(error.to_string());
         }
         Killed { kills: self.kills, compared: self.compared, failures: self.failures }

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use quorate_kill::{Options, json, run};
+use quorate_kill::{Options, Voters, json, run};
 use quorate_processes::{Profile, binary};
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Kill nodes of a running quorum at random, and judge what its clients were told
 ///
-/// Three processes on loopback, clients that record every call, kill -9 and restarts. Exit code 1
+/// Processes on loopback, clients that record every call, kill -9 and restarts. Exit code 1
 /// if a write was lost or any answer cannot be explained; the directories are then kept.
 #[derive(Parser)]
 struct Args {
@@ -21,6 +21,12 @@ struct Args {
     /// Fixes who is killed and what is asked, not how the system schedules it; random without it
     #[arg(long)]
     seed: Option<u64>,
+    /// How many nodes there are
+    #[arg(long, default_value_t = 3)]
+    nodes: u32,
+    /// Change who votes all the while: the voters are in the log, node 1 alone at first
+    #[arg(long)]
+    change_voters: bool,
     /// How many clients call at once
     #[arg(long, default_value_t = 12)]
     clients: u32,
@@ -58,6 +64,8 @@ fn kill(args: &Args, seed: u64) -> Result<bool, Box<dyn std::error::Error>> {
     let options = Options {
         clients: args.clients,
         keys: args.keys,
+        nodes: args.nodes,
+        voters: if args.change_voters { Voters::Wander } else { Voters::Fixed },
         ..Options::new(binary(profile)?, root, seed, args.kills)
     };
     let bar = ProgressBar::new(u64::from(args.kills))

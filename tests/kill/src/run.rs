@@ -1,5 +1,6 @@
 //! One run: start, kill, bring back, read everything, judge.
 
+use crate::changer::{Changed, Changer};
 use crate::history::{Call, Told};
 use crate::judge::judge;
 use crate::killer::Killer;
@@ -36,12 +37,27 @@ pub struct Options {
     /// Breaks the promise on purpose: all nodes die at once and lose their data. The judges must
     /// say so.
     pub amnesia: bool,
+    /// Who votes changes meanwhile.
+    pub voters: Voters,
+}
+
+/// Who votes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Voters {
+    /// All nodes, as their settings say.
+    #[default]
+    Fixed,
+    /// Node 1 at first, then these sets one after the other, under load; the kills come after.
+    Reach(Vec<Vec<u32>>),
+    /// Node 1 at first, then others and others, until the last kill.
+    Wander,
 }
 
 impl Options {
     /// Three nodes, twelve clients, four keys.
     pub fn new(binary: PathBuf, root: PathBuf, seed: u64, kills: u32) -> Options {
-        Options { binary, root, seed, kills, nodes: 3, clients: 12, keys: 4, amnesia: false }
+        let (voters, amnesia) = (Voters::Fixed, false);
+        Options { binary, root, seed, kills, nodes: 3, clients: 12, keys: 4, amnesia, voters }
     }
 }
 
@@ -60,6 +76,10 @@ pub struct Summary {
     pub unknown: usize,
     /// Calls known to have done nothing, outside of the history.
     pub nothing_done: u64,
+    /// Of the linearizable reads among them, what was said.
+    pub failed_reads: Vec<String>,
+    /// What became of changes of the voters.
+    pub changed: Changed,
     /// Stamped calls that were sent more than once.
     pub retried: u64,
     /// Local reads.
@@ -98,6 +118,20 @@ impl fmt::Display for Summary {
             self.digests,
             self.seed
         )?;
+        let Changed { steps, refused } = &self.changed;
+        if !steps.is_empty() || !refused.is_empty() {
+            writeln!(
+                f,
+                "{} changes of voters, {}; {} commands refused; {} reads failed",
+                steps.len(),
+                spread(steps),
+                refused.len(),
+                self.failed_reads.len()
+            )?;
+            for said in self.failed_reads.iter().chain(refused).take(5) {
+                writeln!(f, "  {said}")?;
+            }
+        }
         for failure in &self.failures {
             writeln!(f, "\n{failure}")?;
         }
@@ -115,11 +149,26 @@ impl fmt::Display for Summary {
     }
 }
 
+/// Of spans: the middle, the ninth of ten, and the longest.
+fn spread(spans: &[Duration]) -> String {
+    let mut spans = spans.to_vec();
+    spans.sort_unstable();
+    let at = |part: usize| spans.get(spans.len().saturating_sub(1) * part / 10);
+    let ms = |span: Option<&Duration>| span.map_or(0, Duration::as_millis);
+    format!("p50 {} ms, p90 {} ms, most {} ms", ms(at(5)), ms(at(9)), ms(at(10)))
+}
+
 /// Runs the loop. `progress` is told how many were killed so far.
 pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> {
-    let mut cluster = Cluster::format(&options.binary, &options.root, options.nodes, &SETTINGS)?;
+    let (binary, root) = (&options.binary, &options.root);
+    let mut cluster = match options.voters {
+        Voters::Fixed => Cluster::format(binary, root, options.nodes, &SETTINGS)?,
+        Voters::Reach(_) | Voters::Wander => {
+            Cluster::found(binary, root, options.nodes, &SETTINGS)?
+        }
+    };
     cluster.start_all()?;
-    cluster.wait_for_leader(START_PATIENCE)?;
+    cluster.wait_until_level(START_PATIENCE)?;
     let shared = Shared {
         origin: Instant::now(),
         stop: AtomicBool::new(false),
@@ -132,16 +181,34 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
     let for_killer = rng.fork();
     let mut workers: Vec<Worker<'_>> =
         (1..=options.clients).map(|number| Worker::new(&shared, number, rng.fork())).collect();
-    let (killed, mut records) = std::thread::scope(|scope| {
+    let for_changer = rng.fork();
+    let enough = AtomicBool::new(false);
+    let (killed, mut records, changed) = std::thread::scope(|scope| {
         let running: Vec<_> =
             workers.drain(..).map(|worker| scope.spawn(move || worker.run())).collect();
-        let killed = Killer::new(&mut cluster, &shared, for_killer);
-        let killed = killed.with_amnesia(options.amnesia).run(options.kills, progress);
+        let changer = Changer::new(binary, &cluster, &shared);
+        let mut changed = Changed::default();
+        let mut wandering = None;
+        match &options.voters {
+            Voters::Fixed => {}
+            Voters::Reach(goals) => changed = changer.reach(goals),
+            Voters::Wander => {
+                wandering = Some(scope.spawn(|| changer.wander(for_changer, &enough)));
+            }
+        }
+        let mut killer =
+            Killer::new(&mut cluster, &shared, for_killer).with_amnesia(options.amnesia);
+        killer.kill(options.kills, progress);
+        enough.store(true, Ordering::Relaxed);
+        if let Some(wandering) = wandering {
+            changed = wandering.join().expect("the changer does not panic");
+        }
+        let killed = killer.end();
         shared.stop.store(true, Ordering::Relaxed);
         let join = |running: std::thread::ScopedJoinHandle<'_, Record>| {
             running.join().expect("clients do not panic")
         };
-        (killed, running.into_iter().map(join).collect::<Vec<Record>>())
+        (killed, running.into_iter().map(join).collect::<Vec<Record>>(), changed)
     });
     let keys = shared.first_key.load(Ordering::Relaxed) + shared.keys;
     records.push(Worker::new(&shared, 0, rng.fork()).read_all(keys));
@@ -153,11 +220,13 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
         keys,
         digests: killed.compared,
         failures: killed.failures,
+        changed,
         ..Summary::default()
     };
     let (mut calls, mut local) = (Vec::new(), Vec::new());
     for record in records {
         summary.nothing_done += record.nothing_done;
+        summary.failed_reads.extend(record.failed_reads);
         summary.retried += record.retried;
         summary.failures.extend(record.anomalies);
         calls.extend(record.calls);

@@ -57,6 +57,8 @@ pub struct Record {
     pub local: Vec<Call>,
     /// Calls that are known to have done nothing.
     pub nothing_done: u64,
+    /// Of the linearizable reads among them, what was said.
+    pub failed_reads: Vec<String>,
     /// Stamped calls that needed more than one attempt.
     pub retried: u64,
     /// Answers that no node should give.
@@ -66,7 +68,7 @@ pub struct Record {
 /// One way in which an attempt can end.
 enum Attempt {
     Told(Told),
-    NothingDone,
+    NothingDone(String),
     /// The session is gone; earlier attempts may have done something.
     SessionGone,
     Anomaly(String),
@@ -159,7 +161,12 @@ impl<'a> Worker<'a> {
         let begin = self.shared.now();
         match self.attempt(node, key, ask, &[]) {
             Attempt::Told(told) => self.note(node, key, false, begin, ask, told),
-            Attempt::NothingDone => self.record.nothing_done += 1,
+            Attempt::NothingDone(why) => {
+                self.record.nothing_done += 1;
+                if ask == Ask::Get {
+                    self.record.failed_reads.push(format!("node {}: {why}", node + 1));
+                }
+            }
             Attempt::SessionGone => self.anomaly(ask, "409 without a session"),
             Attempt::Anomaly(what) => self.anomaly(ask, &what),
         }
@@ -179,7 +186,7 @@ impl<'a> Worker<'a> {
                     self.record.retried += u64::from(attempt > 0);
                     return self.note(node, key, true, begin, ask, told);
                 }
-                Attempt::NothingDone => {}
+                Attempt::NothingDone(_) => {}
                 Attempt::SessionGone => {
                     self.session = None;
                     break;
@@ -223,7 +230,7 @@ impl<'a> Worker<'a> {
                     let call = self.noted(node, key, false, begin, Ask::Get, told);
                     self.record.local.push(call);
                 }
-                Attempt::NothingDone => self.record.nothing_done += 1,
+                Attempt::NothingDone(_) => self.record.nothing_done += 1,
                 Attempt::SessionGone => self.anomaly(Ask::Get, "409 to a read"),
                 Attempt::Anomaly(what) => self.anomaly(Ask::Get, &what),
             }
@@ -255,8 +262,10 @@ impl<'a> Worker<'a> {
         }
         match self.clients[node].ask(method, &path, &headers, body.as_bytes()) {
             Ok(response) => understand(ask, &response),
-            Err(Silence::NotSent(_)) => Attempt::NothingDone,
-            Err(Silence::Unknown(_)) if ask == Ask::Get => Attempt::NothingDone,
+            Err(silence @ Silence::NotSent(_)) => Attempt::NothingDone(silence.to_string()),
+            Err(silence @ Silence::Unknown(_)) if ask == Ask::Get => {
+                Attempt::NothingDone(silence.to_string())
+            }
             Err(Silence::Unknown(_)) => Attempt::Told(Told::Unknown),
         }
     }
@@ -326,7 +335,10 @@ fn understand(ask: Ask, response: &Response) -> Attempt {
             Some(Told::Refused { current: json["current"].as_u64() })
         }
         (504, Ask::Put { .. } | Ask::Delete { .. }) => Some(Told::Unknown),
-        (503 | 429, _) => return Attempt::NothingDone,
+        (503 | 429, _) => {
+            let body = String::from_utf8_lossy(&response.body);
+            return Attempt::NothingDone(format!("{} {}", response.status, body.trim()));
+        }
         (409, Ask::Put { .. }) if json["error"] == "unknown_session" => {
             return Attempt::SessionGone;
         }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
-use quorate_kill::{Options, run};
+use quorate_kill::{Options, Voters, run};
 use quorate_processes::{Profile, binary};
 use std::path::Path;
 
@@ -37,4 +37,28 @@ fn nodes_that_forget_what_they_acknowledged_are_found_out() {
         assert!(found, "nobody says '{wanted}': {summary}");
     }
     std::fs::remove_dir_all(&options.root).unwrap();
+}
+
+/// From one voter to three, to five, and back to one, which is another one: each change takes effect
+/// under load, nothing is lost, and no linearizable read fails.
+#[test]
+fn voters_come_and_go_under_load_and_no_read_fails() {
+    let goals = [vec![1, 2, 3], vec![1, 2, 3, 4, 5], vec![2, 4, 5], vec![4]];
+    let voters = Voters::Reach(goals.to_vec());
+    let options = Options { kills: 0, nodes: 5, voters, ..options("voters") };
+    let summary = run(&options, |_| {}).unwrap();
+    assert!(summary.failures.is_empty(), "{summary}");
+    assert_eq!(summary.changed.refused, Vec::<String>::new(), "{summary}");
+    assert_eq!(summary.changed.steps.len(), 8, "{summary}");
+    assert!(summary.acknowledged > 0 && summary.digests > 0, "{summary}");
+    assert_eq!((summary.failed_reads.len(), summary.unknown), (0, 0), "{summary}");
+}
+
+/// The same at random, while nodes are killed.
+#[test]
+fn voters_that_change_while_nodes_are_killed_lose_nothing() {
+    let options = Options { kills: 10, nodes: 4, voters: Voters::Wander, ..options("wander") };
+    let summary = run(&options, |_| {}).unwrap();
+    assert!(summary.failures.is_empty(), "{summary}");
+    assert!(summary.acknowledged > 0 && !summary.changed.steps.is_empty(), "{summary}");
 }

@@ -91,6 +91,8 @@ pub struct Cluster {
     root: PathBuf,
     /// `cluster.id`.
     id: String,
+    /// Whether the voters are in the log.
+    founded: bool,
     nodes: Vec<Node>,
 }
 
@@ -102,6 +104,26 @@ impl Cluster {
         root: &Path,
         size: u32,
         settings: &[&str],
+    ) -> Result<Cluster, Error> {
+        Cluster::make(binary, root, size, settings, false)
+    }
+
+    /// The same with the voters in the log: node 1 alone at first, the others observe.
+    pub fn found(
+        binary: &Path,
+        root: &Path,
+        size: u32,
+        settings: &[&str],
+    ) -> Result<Cluster, Error> {
+        Cluster::make(binary, root, size, settings, true)
+    }
+
+    fn make(
+        binary: &Path,
+        root: &Path,
+        size: u32,
+        settings: &[&str],
+        founded: bool,
     ) -> Result<Cluster, Error> {
         make_directory(root)?;
         let mut free = free_ports();
@@ -115,7 +137,7 @@ impl Cluster {
             nodes.push(Node { id, raft, http, directory, data, child: None });
         }
         let (binary, root) = (binary.to_owned(), root.to_owned());
-        let mut cluster = Cluster { binary, root, id: String::new(), nodes };
+        let mut cluster = Cluster { binary, root, id: String::new(), founded, nodes };
         cluster.id = cluster.command(&["random-uuid"])?.trim().to_owned();
         for node in &cluster.nodes {
             cluster.write_settings(node, settings)?;
@@ -125,15 +147,19 @@ impl Cluster {
     }
 
     fn write_settings(&self, node: &Node, settings: &[&str]) -> Result<(), Error> {
+        let servers: Vec<String> = self.nodes.iter().map(|node| node.raft.to_string()).collect();
         let voters: Vec<String> =
             self.nodes.iter().map(|node| format!("{}@{}", node.id, node.raft)).collect();
+        let others = match self.founded {
+            true => format!("controller.quorum.bootstrap.servers={}", servers.join(",")),
+            false => format!("controller.quorum.voters={}", voters.join(",")),
+        };
         let text = format!(
-            "node.id={}\nlog.dirs={}\nlisteners=CONTROLLER://{}\ncontroller.quorum.voters={}\n\
+            "node.id={}\nlog.dirs={}\nlisteners=CONTROLLER://{}\n{others}\n\
              quorate.http.listen={}\n{}\n",
             node.id,
             node.data.display(),
             node.raft,
-            voters.join(","),
             node.http,
             settings.join("\n")
         );
@@ -143,7 +169,12 @@ impl Cluster {
 
     fn format_node(&self, node: &Node) -> Result<(), Error> {
         let file = node.settings_file().display().to_string();
-        self.command(&["format", "--cluster-id", &self.id, "--config", &file]).map(drop)
+        let mut arguments = vec!["format", "--cluster-id", &self.id, "--config", &file];
+        if self.founded {
+            let first = node.id == 1;
+            arguments.push(if first { "--standalone" } else { "--no-initial-controllers" });
+        }
+        self.command(&arguments).map(drop)
     }
 
     /// Formats a node anew that never ran, in another directory, such as one on a disk of its own.

@@ -187,8 +187,8 @@ impl<M: Machine> Replica<M> {
     }
 
     pub(super) fn led_by(&mut self, epoch: Epoch, leader: Option<ReplicaId>) {
-        let view = self.quorum.view();
-        info!(epoch = %epoch, leader = ?leader, role = %view.role, "leadership changed");
+        let role = self.quorum.view().role;
+        info!(epoch = %epoch, leader = ?leader, %role, "leadership changed");
         if epoch.0 >= i32::MAX as u32 {
             error!(
                 %epoch,
@@ -198,10 +198,12 @@ impl<M: Machine> Replica<M> {
         }
         self.note_change(epoch, leader);
         self.note_own_seat();
-        self.lose_lead();
+        let leads = leader.is_some() && leader == self.id;
+        // A leader that serves no more may go on committing what it has taken [P74].
+        let drains = !leads && epoch == self.epoch && role == RoleName::Leader;
+        self.lose_lead(drains);
         self.epoch = epoch;
         self.leader = leader;
-        let leads = leader.is_some() && leader == self.id;
         if !leads {
             self.refuse_forwarded();
         } else {

@@ -1,0 +1,103 @@
+//! Who votes when: voters come and go under load, by the command that people use.
+//!
+//! Each goal is a set of node ids; the command plans the steps, one voter more or one less, and
+//! carries them out. Either goals are given, or they are drawn until it is told to stop, while
+//! nodes are killed: then a command may fail, and says why.
+
+use crate::workload::Shared;
+use quorate_base::Rng;
+use quorate_processes::{Cluster, Node};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Writes that are acknowledged between two goals.
+const WRITES_BETWEEN: u64 = 60;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one step may take, in seconds.
+const STEP_SECONDS: &str = "20";
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Changed {
+    /// How long each single change took, from the command's request to its commit.
+    pub steps: Vec<Duration>,
+    /// Commands that were refused or ran out of time, and what they said.
+    pub refused: Vec<String>,
+}
+
+/// Runs the command against a cluster.
+#[derive(Debug)]
+pub struct Changer<'a> {
+    binary: PathBuf,
+    nodes: Vec<(u32, SocketAddr)>,
+    shared: &'a Shared,
+    changed: Changed,
+}
+
+impl<'a> Changer<'a> {
+    /// One for the nodes of this cluster.
+    pub fn new(binary: &Path, cluster: &Cluster, shared: &'a Shared) -> Changer<'a> {
+        let place = |node: &Node| (node.id, node.raft);
+        let nodes = cluster.nodes().iter().map(place).collect();
+        Changer { binary: binary.to_owned(), nodes, shared, changed: Changed::default() }
+    }
+
+    /// Reaches these sets of voters one after the other.
+    pub fn reach(mut self, goals: &[Vec<u32>]) -> Changed {
+        for goal in goals {
+            self.wait_for_writes();
+            self.alter(goal);
+        }
+        self.wait_for_writes();
+        self.changed
+    }
+
+    /// Draws sets until it is stopped.
+    pub fn wander(mut self, mut rng: Rng, stop: &AtomicBool) -> Changed {
+        while !stop.load(Ordering::Relaxed) {
+            let mut goal: Vec<u32> = self.nodes.iter().map(|(id, _)| *id).collect();
+            goal.retain(|_| !rng.one_in(3));
+            if !goal.is_empty() {
+                self.alter(&goal);
+            }
+            std::thread::sleep(Duration::from_millis(rng.below(300)));
+        }
+        self.changed
+    }
+
+    fn alter(&mut self, goal: &[u32]) {
+        let place = |id: &u32| {
+            let at = self.nodes.iter().find(|(known, _)| known == id).map(|(_, at)| at.to_string());
+            format!("{id}@{}", at.unwrap_or_default())
+        };
+        let voters: Vec<String> = goal.iter().map(place).collect();
+        let servers: Vec<String> = self.nodes.iter().map(|(_, at)| at.to_string()).collect();
+        let mut command = Command::new(&self.binary);
+        command.args(["quorum", "alter", "--json", "--timeout", STEP_SECONDS]);
+        command.args(["--voters", &voters.join(","), "--bootstrap", &servers.join(",")]);
+        let output = match command.output() {
+            Ok(output) => output,
+            Err(error) => return self.changed.refused.push(error.to_string()),
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            self.changed.refused.push(format!("{goal:?}: {}", said.trim()));
+            return;
+        }
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let steps = told["steps"].as_array().map_or(&[][..], Vec::as_slice);
+        let took = steps.iter().filter_map(|step| step["ms"].as_f64());
+        self.changed.steps.extend(took.map(|ms| Duration::from_secs_f64(ms / 1e3)));
+    }
+
+    fn wait_for_writes(&self) {
+        let acknowledged = || self.shared.acknowledged.load(Ordering::Relaxed);
+        let (goal, end) = (acknowledged() + WRITES_BETWEEN, Instant::now() + PATIENCE);
+        while acknowledged() < goal && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
