@@ -39,8 +39,8 @@ fn nodes_that_forget_what_they_acknowledged_are_found_out() {
     std::fs::remove_dir_all(&options.root).unwrap();
 }
 
-/// From one voter to three, to five, and back to one, which is another one: each change takes effect
-/// under load, nothing is lost, and no linearizable read fails.
+/// From one voter to three, to five, and back to one, which is another one: each change takes
+/// effect under load, nothing is lost, and no linearizable read fails.
 #[test]
 fn voters_come_and_go_under_load_and_no_read_fails() {
     let goals = [vec![1, 2, 3], vec![1, 2, 3, 4, 5], vec![2, 4, 5], vec![4]];

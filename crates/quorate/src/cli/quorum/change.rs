@@ -16,7 +16,7 @@ use quorate_wire::message::{
 use std::time::{Duration, Instant};
 
 /// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(300);
+pub(super) const PAUSE: Duration = Duration::from_millis(300);
 
 /// The name of the listener where the leader does not tell its own: Kafka's usual one.
 const LISTENER: &str = "CONTROLLER";
@@ -96,21 +96,21 @@ async fn attempt(servers: &[HostPort], step: &Step, patience: Duration) -> Resul
         Silence::Nobody(why) | Silence::NoLeader(why) => Refusal::Later(why),
     })?;
     let words = words.filter(|words| !words.is_empty() && *words != code.to_string());
-    match code {
-        ErrorCode::None => Ok(()),
-        // What an earlier attempt brought about, and is committed.
-        ErrorCode::DuplicateVoter | ErrorCode::VoterNotFound if step.is_done(&quorum) => Ok(()),
-        ErrorCode::RequestTimedOut => {
-            Err(Refusal::Later(words.unwrap_or_else(|| guess(step, &quorum))))
-        }
-        ErrorCode::NotLeaderOrFollower | ErrorCode::NotController => {
-            Err(Refusal::Later("the leader changed".to_owned()))
-        }
-        code => Err(Refusal::Never(match words {
-            Some(words) => words,
-            None => refused("this", code, None).text().to_owned(),
-        })),
+    // What an earlier attempt brought about, and is committed.
+    let known = [ErrorCode::DuplicateVoter, ErrorCode::VoterNotFound].contains(&code);
+    if code == ErrorCode::None || known && step.is_done(&quorum) {
+        return Ok(());
     }
+    if code == ErrorCode::RequestTimedOut {
+        return Err(Refusal::Later(words.unwrap_or_else(|| guess(step, &quorum))));
+    }
+    if [ErrorCode::NotLeaderOrFollower, ErrorCode::NotController].contains(&code) {
+        return Err(Refusal::Later("the leader changed".to_owned()));
+    }
+    Err(Refusal::Never(match words {
+        Some(words) => words,
+        None => refused("this", code, None).text().to_owned(),
+    }))
 }
 
 /// Kafka's leaders give a code and no reason.

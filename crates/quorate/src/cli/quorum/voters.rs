@@ -4,16 +4,16 @@
 //! Every command is a plan of single steps, told first and then carried out one after the other.
 //! What it needs to know of the nodes it asks the leader.
 
-use super::change::carry_out;
+use super::change::{PAUSE, carry_out};
 use super::plan::{Step, Wanted, directory, plan, told, tolerates, wanted};
 use super::{Common, ask_all, best};
-use crate::cli::controllers::{Quorum, describe, server};
+use crate::cli::controllers::{Quorum, Silence, describe, server};
 use crate::cli::{Outcome, failed, out};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use quorate::{HostPort, Uuid};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What all of them take.
 #[derive(clap::Args)]
@@ -154,9 +154,14 @@ async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
             );
         }
     }
-    match describe(&servers).await {
-        Ok(quorum) => Ok((servers, quorum)),
-        Err(silence) => failed(silence.text()),
+    // An election in between is over soon.
+    let end = Instant::now() + how.timeout;
+    loop {
+        match describe(&servers).await {
+            Ok(quorum) => return Ok((servers, quorum)),
+            Err(Silence::NoLeader(_)) if Instant::now() < end => tokio::time::sleep(PAUSE).await,
+            Err(silence) => return failed(silence.text()),
+        }
     }
 }
 
