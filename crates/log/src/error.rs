@@ -70,6 +70,8 @@ pub enum Error {
         newest: Option<quorate_base::Offset>,
         /// The name of the snapshot that would do, were it not damaged and set aside.
         aside: Option<String>,
+        /// The segment that the log began with, if the epoch table speaks of one that is not there.
+        missing: Option<String>,
     },
     /// The directory belongs to another cluster or node.
     Foreign {
@@ -127,7 +129,7 @@ impl Error {
             | Error::Damaged { path, position, expected, found } => {
                 format!("{path} is damaged at byte {position}: expected {expected}, found {found}")
             }
-            Error::Uncovered { path, start, newest, aside } => {
+            Error::Uncovered { path, start, newest, aside, missing } => {
                 let newest = match newest {
                     Some(newest) => format!("the newest snapshot ends at offset {newest}"),
                     None => "there is no snapshot".to_owned(),
@@ -135,7 +137,10 @@ impl Error {
                 let aside = aside.as_ref().map_or(String::new(), |name| {
                     format!(" (the one that is needed is damaged and was renamed to {name})")
                 });
-                format!("{path}: the log begins at offset {start}, but {newest}{aside}")
+                let missing = missing.as_ref().map_or(String::new(), |file| {
+                    format!("; {file} is missing, of whose records the epoch table speaks")
+                });
+                format!("{path}: the log begins at offset {start}, but {newest}{aside}{missing}")
             }
             Error::Foreign { path, property, expected, found } => {
                 format!("{path} has {property}={found}, but {expected} is configured")

@@ -66,6 +66,7 @@ fn recover_once<D: Disk>(
         reached,
         begins,
         met,
+        beheaded: None,
         controls,
     };
     let names = recover.names()?;
@@ -87,6 +88,9 @@ fn recover_once<D: Disk>(
     let mut shelf = snapshot_shelf::read(recover.disk, recover.dir, &names, recover.notes)?;
     let table = recover.table()?;
     recover.begins(&mut bases, &table, &shelf)?;
+    let told = table.as_ref().ok().and_then(|table| table.entries().first());
+    let beheaded = told.map(|(_, start)| *start).filter(|start| *start < bases[0]);
+    recover.beheaded = beheaded.map(|start| join(recover.dir, &file_name(start)));
 
     let mut epochs = EpochTable::default();
     let scanned = recover.scan(&bases, mark, &mut epochs);
@@ -129,6 +133,8 @@ struct Recover<'a, D: Disk> {
     begins: Option<Offset>,
     /// Whether a batch begins there.
     met: bool,
+    /// The file of the records below the first segment of which the epoch table speaks.
+    beheaded: Option<String>,
     /// The control batches that were right.
     controls: Vec<Offset>,
 }
@@ -299,7 +305,8 @@ impl<D: Disk> Recover<'_, D> {
         if start > Offset::ZERO && newest.is_none_or(|newest| newest < start) {
             let aside = shelf.aside.iter().rfind(|id| id.offset >= start);
             let aside = aside.map(|id| format!("{}{DAMAGED}", snapshot_name(*id)));
-            return Err(Error::Uncovered { path: self.dir.to_owned(), start, newest, aside });
+            let (path, missing) = (self.dir.to_owned(), self.beheaded.clone());
+            return Err(Error::Uncovered { path, start, newest, aside, missing });
         }
         snapshot_shelf::remove_below(self.disk, self.dir, shelf, start)?;
         snapshot_shelf::set_aside_beyond(self.disk, self.dir, shelf, end, self.notes)?;
@@ -471,7 +478,10 @@ impl<D: Disk> Recover<'_, D> {
             path: join(self.dir, epoch_file::NAME),
             position: 0,
             expected: format!("the epochs of the log ({})", print(scanned)),
-            found: format!("({})", print(table)),
+            found: match &self.beheaded {
+                None => format!("({})", print(table)),
+                Some(file) => format!("({}), and {file} is missing", print(table)),
+            },
         })
     }
 

@@ -10,7 +10,10 @@
 mod common;
 
 use common::{Node, PARTITION, formatted, kafka, options};
-use quorate_log::{Disk, Finding, MemoryDisk, Mode, Operation, Remedy, files, recover, verify};
+use quorate_base::{Epoch, Offset, OffsetEpoch};
+use quorate_log::{
+    Disk, Finding, MemoryDisk, Mode, Operation, Remedy, SnapshotWriter, files, recover, verify,
+};
 
 const CHANGES: [Operation; 6] = [
     Operation::Write,
@@ -349,6 +352,25 @@ fn a_file_that_is_not_there_is_missed() {
 
 /// Found by somebody who named the directory of all nodes of `quorate dev`: their logs lay too deep
 /// to be seen, and were missed.
+/// With a snapshot that stands for them, and without.
+#[test]
+fn a_start_and_verify_name_the_same_first_segment_that_is_not_there() {
+    for snapshot in [true, false] {
+        let disk = written();
+        let first = logs(&disk)[0].clone();
+        disk.clone().remove(&first).unwrap();
+        if snapshot {
+            let id = OffsetEpoch::new(Offset(16), Epoch(4));
+            let writer = SnapshotWriter::create(disk.clone(), PARTITION, id, 1_000, &[]).unwrap();
+            writer.freeze().unwrap();
+        }
+        let findings = found(&disk);
+        assert_eq!(findings.iter().map(|one| &one.path).collect::<Vec<_>>(), [&first]);
+        let error = recover(&mut disk.clone(), &options(6_000, 0)).unwrap_err().to_string();
+        assert!(error.contains(&format!("{first} is missing")), "{error}");
+    }
+}
+
 #[test]
 fn a_log_that_lies_too_deep_to_be_seen_is_not_missed() {
     let disk = written();
