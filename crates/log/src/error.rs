@@ -69,9 +69,9 @@ pub enum Error {
         /// The end of the newest snapshot that can be read; `None` if there is none.
         newest: Option<quorate_base::Offset>,
         /// The name of the snapshot that would do, were it not damaged and set aside.
-        aside: Option<String>,
+        aside: Option<Box<str>>,
         /// The segment that the log began with, if the epoch table speaks of one that is not there.
-        missing: Option<String>,
+        missing: Option<Box<str>>,
     },
     /// The directory belongs to another cluster or node.
     Foreign {

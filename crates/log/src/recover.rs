@@ -304,8 +304,8 @@ impl<D: Disk> Recover<'_, D> {
         let newest = shelf.held.last().map(|newest| newest.id.offset);
         if start > Offset::ZERO && newest.is_none_or(|newest| newest < start) {
             let aside = shelf.aside.iter().rfind(|id| id.offset >= start);
-            let aside = aside.map(|id| format!("{}{DAMAGED}", snapshot_name(*id)));
-            let (path, missing) = (self.dir.to_owned(), self.beheaded.clone());
+            let aside = aside.map(|id| format!("{}{DAMAGED}", snapshot_name(*id)).into());
+            let (path, missing) = (self.dir.to_owned(), self.beheaded.as_deref().map(Into::into));
             return Err(Error::Uncovered { path, start, newest, aside, missing });
         }
         snapshot_shelf::remove_below(self.disk, self.dir, shelf, start)?;

@@ -381,7 +381,7 @@ fn the_note_says_what_was_wrong_and_what_it_means() {
     else {
         panic!("{refused}")
     };
-    assert_eq!(*aside, format!("{}.damaged", snapshot_name(id(6, 2))));
+    assert_eq!(**aside, *format!("{}.damaged", snapshot_name(id(6, 2))));
     assert_eq!(Damage::of(&refused).unwrap().place, Place::Uncovered);
     let recovery = repair(&mut disk.clone(), &options(), |_| true).unwrap();
     let told: Vec<String> = recovery.notes.iter().map(ToString::to_string).collect();
