@@ -17,6 +17,7 @@ mod quorum_asked;
 mod quorum_tool;
 mod shell;
 mod snapshots;
+mod voters;
 
 use crate::scenario::Run::{Disks, Kafka, Porcupine};
 use crate::scenario::Scenario;
@@ -77,6 +78,8 @@ pub const ALL: &[Scenario] = &[
         name: "our_voter_among_voters_in_kafkas_log",
         run: Kafka(company::voters_in_the_log),
     },
+    Scenario { name: "kafkas_tool_changes_our_voters", run: Kafka(voters::by_kafkas_tool) },
+    Scenario { name: "our_node_joins_kafkas_voters", run: Kafka(company::ours_joins) },
     Scenario {
         name: "kafkas_broker_and_controller_follow_our_quorum",
         run: Kafka(observers::follow_ours),

@@ -8,19 +8,19 @@
 mod cluster;
 mod kills;
 
-use crate::scenario::{Failure, Stage};
-use cluster::{BROKER, Company, OURS};
+use crate::scenario::{Failure, Stage, ensure};
+use cluster::{BROKER, Company, OURS, Voters};
 pub use kills::random_kills;
 use std::path::Path;
 
 /// With `controller.quorum.voters` (kraft.version 0).
 pub fn static_voters(stage: &Stage, directory: &Path) -> Result<(), Failure> {
-    votes(Company::format(stage, directory, false)?)
+    votes(Company::format(stage, directory, Voters::InFiles)?)
 }
 
 /// With voters in the log (kraft.version 1); Kafka's storage tool formats ours as well.
 pub fn voters_in_the_log(stage: &Stage, directory: &Path) -> Result<(), Failure> {
-    votes(Company::format(stage, directory, true)?)
+    votes(Company::format(stage, directory, Voters::InLog)?)
 }
 
 /// Kafka's controllers are killed in turn, ours is stopped and started: the cluster goes on.
@@ -73,6 +73,56 @@ fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.kill(OURS);
     quorum.kill(first);
     quorum.ours_led_and_registered()?;
+    quorum.same_logs(committed)?;
+    quorum.said_no_error()
+}
+
+/// Ours observes, becomes a voter of Kafka's quorum by our command, and takes the place of one of
+/// Kafka's controllers; the broker notices nothing.
+pub fn ours_joins(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    let mut quorum = Company::format(stage, directory, Voters::OursJoins)?;
+    quorum.start(1)?;
+    quorum.start(2)?;
+    quorum.start(OURS)?;
+    quorum.start(BROKER)?;
+    quorum.tool_names_voters(1, &[1, 2])?;
+    quorum.create_topic("before")?;
+    quorum.produce_and_consume("before", 20)?;
+
+    // Where it listens has to be said the first time only if nobody has heard of it.
+    quorum.change_voters(&["add", &quorum.place(OURS)])?;
+    let leader = quorum.tool_names_voters(1, &[1, 2, OURS])?;
+    let again = quorum.change_voters(&["add", &quorum.place(OURS)]);
+    ensure(again.is_err_and(|Failure(why)| why.contains("is a voter already")), || {
+        "a voter is added twice".into()
+    })?;
+    quorum.follow(Some(leader))?;
+    quorum.tool_sees_ours(leader)?;
+    quorum.create_topic("between")?;
+
+    // The leader itself goes; the other one is left with ours, and they are a majority together.
+    quorum.change_voters(&["remove", &leader.to_string()])?;
+    let other = 3 - leader;
+    quorum.tool_names_voters(other, &[other, OURS])?;
+    quorum.kill(leader);
+    quorum.follow(Some(other))?;
+    quorum.create_topic("after")?;
+    quorum.produce_and_consume("after", 20)?;
+    quorum.produce_and_consume("before", 20)?;
+
+    // And back.
+    quorum.start(leader)?;
+    quorum.change_voters(&["add", &leader.to_string()])?;
+    quorum.tool_names_voters(other, &[1, 2, OURS])?;
+    quorum.change_voters(&["remove", &OURS.to_string()])?;
+    quorum.tool_names_voters(other, &[1, 2])?;
+    quorum.create_topic("last")?;
+
+    quorum.kill(BROKER);
+    let committed = quorum.committed()?;
+    quorum.kill(OURS);
+    quorum.kill(1);
+    quorum.kill(2);
     quorum.same_logs(committed)?;
     quorum.said_no_error()
 }

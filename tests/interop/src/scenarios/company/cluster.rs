@@ -4,6 +4,7 @@
 //! All are processes of their own, so that any of them can be killed at any time. Nothing here says
 //! what has to come of it.
 
+use super::super::directories::quorate;
 use crate::java::Running;
 use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
 use quorate::status::Status;
@@ -26,13 +27,23 @@ pub const BROKER: u32 = 9;
 const DIRECTORIES: [&str; 3] =
     ["HOMSeQ3sRdu175j0Wb8niA", "Pj4_cd-YRwSVpNdZdLOiHg", "omFXohrVRraWUN9F1_UaTQ"];
 
+/// Who votes at first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Voters {
+    /// All three controllers, as every node's file says (kraft.version 0).
+    InFiles,
+    /// All three, as the log says (kraft.version 1).
+    InLog,
+    /// Kafka's two, as the log says; ours comes later.
+    OursJoins,
+}
+
 pub struct Company<'a> {
     stage: &'a Stage,
     directory: PathBuf,
     /// Where the three controllers listen, then the broker, then ours for HTTP.
     at: Vec<SocketAddr>,
-    /// Whether the voters are in the log.
-    in_log: bool,
+    voters: Voters,
     /// What runs, by node.
     running: BTreeMap<u32, Running>,
     /// How many were started, for the names of their logs.
@@ -45,7 +56,7 @@ impl Company<'_> {
     pub fn format<'a>(
         stage: &'a Stage,
         directory: &Path,
-        in_log: bool,
+        voters: Voters,
     ) -> Result<Company<'a>, Failure> {
         std::fs::create_dir_all(directory)?;
         // All at once, so that they differ.
@@ -54,19 +65,23 @@ impl Company<'_> {
         let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let directory = directory.to_owned();
         let (running, starts, ours_starts) = (BTreeMap::new(), 0, 0);
-        let company = Company { stage, directory, at, in_log, running, starts, ours_starts };
+        let company = Company { stage, directory, at, voters, running, starts, ours_starts };
         let initial = company.initial_controllers();
         for id in [1, 2, OURS, BROKER] {
             let file = company.write_file(id)?;
             let mut arguments = vec!["format", "-t", CLUSTER, "-c", &file];
-            match (in_log, id) {
-                (false, OURS) => {
+            match (voters, id) {
+                (Voters::InFiles, OURS) => {
                     company.our_format(&file)?;
                     continue;
                 }
-                (false, _) => {}
-                (true, BROKER) => arguments.push("--no-initial-controllers"),
-                (true, _) => arguments.extend(["--initial-controllers", &initial]),
+                (Voters::InFiles, _) => {}
+                (Voters::OursJoins, OURS) | (Voters::OursJoins | Voters::InLog, BROKER) => {
+                    arguments.push("--no-initial-controllers");
+                }
+                (Voters::InLog | Voters::OursJoins, _) => {
+                    arguments.extend(["--initial-controllers", &initial]);
+                }
             }
             stage.kafka.run("kafka.tools.StorageTool", &arguments)?;
         }
@@ -77,7 +92,8 @@ impl Company<'_> {
         let entry = |((at, id), directory): ((&SocketAddr, u32), &str)| {
             std::format!("{id}@{at}:{directory}")
         };
-        let entries = self.at.iter().zip(1..=3).zip(DIRECTORIES).map(entry);
+        let last = if self.voters == Voters::OursJoins { 2 } else { 3 };
+        let entries = self.at.iter().zip(1..=last).zip(DIRECTORIES).map(entry);
         entries.collect::<Vec<_>>().join(",")
     }
 
@@ -86,11 +102,11 @@ impl Company<'_> {
         let controllers = self.at.iter().zip(1..=3);
         let voters = controllers.clone().map(|(at, id)| std::format!("{id}@{at}"));
         let servers = controllers.map(|(at, _)| at.to_string());
-        match self.in_log {
-            false => {
+        match self.voters {
+            Voters::InFiles => {
                 std::format!("controller.quorum.voters={}", voters.collect::<Vec<_>>().join(","))
             }
-            true => {
+            Voters::InLog | Voters::OursJoins => {
                 let servers = servers.collect::<Vec<_>>().join(",");
                 std::format!("controller.quorum.bootstrap.servers={servers}")
             }
@@ -167,7 +183,7 @@ impl Company<'_> {
     /// Where the log names the voters: ours runs for a while on another directory, of which it says
     /// that nobody named it (T24), and then has its own again.
     pub fn replace_our_disk(&mut self) -> Result<(), Failure> {
-        if !self.in_log {
+        if self.voters == Voters::InFiles {
             return Ok(());
         }
         let own = self.directory.join(std::format!("node-{OURS}"));
@@ -270,6 +286,38 @@ impl Company<'_> {
             let ours = ours.next()?;
             let lag: u64 = ours.get(3)?.parse().ok()?;
             (lag <= 1 && ours.get(6) == Some(&"Follower")).then_some(())
+        });
+        seen.map_err(|late| Failure(std::format!("{late}:\n{printed}")))
+    }
+
+    /// A change of the voters by our command, through Kafka's controllers.
+    pub fn change_voters(&self, command: &[&str]) -> Result<String, Failure> {
+        let servers: Vec<String> = self.at[..2].iter().map(ToString::to_string).collect();
+        let servers = servers.join(",");
+        quorate(self.stage, &[&["quorum"], command, &["--bootstrap", &servers]].concat())
+    }
+
+    /// `ID@HOST:PORT` of a controller.
+    pub fn place(&self, id: u32) -> String {
+        std::format!("{id}@{}", self.at[id as usize - 1])
+    }
+
+    /// Waits until Kafka's tool names exactly these voters, and a leader.
+    pub fn tool_names_voters(&self, through: u32, voters: &[u32]) -> Result<u32, Failure> {
+        let at = self.at[through as usize - 1].to_string();
+        let mut printed = String::new();
+        let seen = poll("Kafka's tool to name the voters", 2 * PATIENCE, || {
+            let asked = self.stage.kafka.run(
+                "org.apache.kafka.tools.MetadataQuorumCommand",
+                &["--bootstrap-controller", &at, "describe", "--status"],
+            );
+            printed = asked.unwrap_or_else(|failure| failure.0);
+            let value = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
+            let leader = value("LeaderId:")?.trim().parse::<u32>().ok()?;
+            let listed = value("CurrentVoters:")?;
+            let right = listed.matches("\"id\"").count() == voters.len()
+                && voters.iter().all(|id| listed.contains(&std::format!("\"id\": {id},")));
+            right.then_some(leader)
         });
         seen.map_err(|late| Failure(std::format!("{late}:\n{printed}")))
     }

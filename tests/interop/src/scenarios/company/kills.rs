@@ -4,7 +4,7 @@
 //!
 //! A run of a minute by default, and of as many as `--minutes` says.
 
-use super::cluster::{BROKER, Company, OURS};
+use super::cluster::{BROKER, Company, OURS, Voters};
 use crate::java::Running;
 use crate::scenario::{Failure, Stage, ensure, seed};
 use quorate::Rng;
@@ -25,7 +25,8 @@ pub fn random_kills(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let time = Duration::from_secs(60 * stage.minutes);
     println!("kills of seed {seed} for {} min: QUORATE_SEED={seed} repeats them", stage.minutes);
     let mut rng = Rng::new(seed);
-    let mut quorum = Company::format(stage, directory, rng.one_in(2))?;
+    let voters = if rng.one_in(2) { Voters::InLog } else { Voters::InFiles };
+    let mut quorum = Company::format(stage, directory, voters)?;
     NODES.iter().try_for_each(|id| quorum.start(*id))?;
     quorum.follow(None)?;
     quorum.create_topic(MESSAGES)?;
