@@ -6,6 +6,7 @@
 //! any crash. docs/FORMATS.md shows every file byte for byte. Nothing here knows of elections or
 //! leaders beyond the numbers it stores, and only `os_disk.rs` touches the operating system.
 
+mod back_up;
 mod batch;
 mod bootstrap_file;
 mod builder;
@@ -36,6 +37,7 @@ mod must_reach_file;
 mod mutants;
 mod note;
 mod os_disk;
+mod overlay;
 mod partial_snapshot;
 mod partition_file;
 mod reader;
@@ -59,6 +61,7 @@ mod text;
 mod varint;
 mod verify;
 
+pub use back_up::back_up;
 pub use batch::{BadBatch, Batch, Batches, Fault, HEADER_BYTES, Header};
 pub use builder::BatchBuilder;
 pub use codec::{Codec, INFLATED_MAX_BYTES};
@@ -84,6 +87,7 @@ pub use meta_file::Meta;
 pub use mutants::Mutant;
 pub use note::Note;
 pub use os_disk::{Lock, LockError, OsDisk};
+pub use overlay::{Overlay, OverlayFile};
 pub use partial_snapshot::{PartialSnapshot, discard_checked};
 pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::recover;

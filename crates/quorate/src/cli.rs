@@ -16,6 +16,7 @@ mod metadata;
 mod observe;
 mod out;
 mod quorum;
+mod recover;
 mod run;
 mod snapshot;
 
@@ -71,6 +72,7 @@ enum Command {
     Observe(observe::Args),
     Log(log::Args),
     Snapshot(snapshot::Args),
+    Recover(recover::Args),
     /// Print an id for a new cluster
     #[command(after_help = "\
 Every node of a cluster is formatted with the same id:
@@ -91,6 +93,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Observe(args) => observe::observe(args),
         Command::Log(args) => log::log(args),
         Command::Snapshot(args) => snapshot::snapshot(args),
+        Command::Recover(args) => recover::recover(args),
         Command::RandomUuid => random_uuid().map(|id| out::line(&id.to_string())),
     };
     // What was asked for is not there if it could not be printed.

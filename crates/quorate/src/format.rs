@@ -10,6 +10,7 @@ mod words;
 use bytes::Bytes;
 pub use features::feature;
 pub use founding::{Founders, InitialController, initial_controllers};
+pub(crate) use founding::{head, judge_distinct};
 use quorate_base::{ReplicaId, Uuid};
 use quorate_log::{Error, Founding, LockError, Meta, OsDisk};
 use quorate_node::config::Config;

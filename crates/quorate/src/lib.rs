@@ -38,6 +38,7 @@ pub mod exchange;
 mod format;
 pub mod http;
 pub mod properties;
+pub mod recover;
 pub mod registration;
 mod session;
 pub mod settings;

@@ -15,6 +15,7 @@ mod observers;
 mod older;
 mod quorum_asked;
 mod quorum_tool;
+mod recovering;
 mod shell;
 mod snapshots;
 mod voters;
@@ -45,6 +46,10 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "kafkas_controllers_lead_on_what_we_format",
         run: Kafka(formatting::ours_run_kafkas),
+    },
+    Scenario {
+        name: "kafkas_controllers_lead_what_we_recovered",
+        run: Kafka(recovering::kafkas_controllers),
     },
     Scenario { name: "our_log_tools_read_a_running_kafka", run: Kafka(directories::kafkas) },
     Scenario { name: "the_quorum_tool_of_kafka_3_9_works", run: Kafka(quorum_tool::older_status) },

@@ -155,6 +155,9 @@ async fn node<M: Served>(
     }
     quorate::complete(&config)
         .or_else(|error| failed(format!("node {id} does not start: {error}")))?;
+    if let Some(told) = quorate::recover::recovered(&config.directory, &config.topic) {
+        tracing::warn!("{told}");
+    }
     let told = config.clone();
     // Before the directory is repaired and others are met: it would be for nothing.
     let http = match &told.http {

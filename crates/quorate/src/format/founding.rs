@@ -87,8 +87,15 @@ impl FromStr for InitialController {
 pub fn initial_controllers(text: &str) -> Result<Vec<InitialController>, FormatError> {
     let mut found: Vec<InitialController> = Vec::new();
     for part in text.split(',') {
-        let voter: InitialController = part.trim().parse()?;
-        for known in &found {
+        found.push(part.trim().parse()?);
+    }
+    judge_distinct(&found).map(|()| found)
+}
+
+/// Whether each of them can be told from all others.
+pub(crate) fn judge_distinct(voters: &[InitialController]) -> Result<(), FormatError> {
+    for (at, voter) in voters.iter().enumerate() {
+        for known in &voters[..at] {
             let what = match voter {
                 _ if known.id == voter.id => "the node id",
                 _ if known.directory == voter.directory => "the directory id",
@@ -98,9 +105,8 @@ pub fn initial_controllers(text: &str) -> Result<Vec<InitialController>, FormatE
             let (one, other) = (known.to_string(), voter.to_string());
             return Err(FormatError::SameController { what, one, other });
         }
-        found.push(voter);
     }
-    Ok(found)
+    Ok(())
 }
 
 /// What a node's directory says of the voters, and its directory id where that is settled by it.
@@ -164,8 +170,8 @@ fn own_address(config: &Config) -> Result<HostPort, FormatError> {
     }
 }
 
-/// The records of the bootstrap snapshot.
-fn head(listener: &str, voters: &[InitialController]) -> Head {
+/// `kraft.version` and the voters as records.
+pub(crate) fn head(listener: &str, voters: &[InitialController]) -> Head {
     let version = KRaftVersion { kraft_version: KRAFT_VERSION, ..KRaftVersion::default() };
     let voter = |InitialController { id, at, directory }: &InitialController| KRaftVoter {
         voter_id: id.0 as i32,

@@ -26,7 +26,7 @@ const SCRAM: [&str; 2] = [
 
 /// Who a node's file says that the voters are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
+pub(super) enum Known {
     /// `controller.quorum.voters`.
     InFiles,
     /// `controller.quorum.bootstrap.servers`.
@@ -34,19 +34,19 @@ enum Known {
 }
 
 /// Nodes with directories and files of their own; nobody has formatted them.
-struct Nodes<'a> {
+pub(super) struct Nodes<'a> {
     stage: &'a Stage,
     directory: PathBuf,
     known: Known,
     /// Voters that the files name.
     voters: usize,
-    raft: Vec<SocketAddr>,
+    pub(super) raft: Vec<SocketAddr>,
     http: Vec<SocketAddr>,
 }
 
 impl Nodes<'_> {
     /// `voters` of `count` nodes are named by the files.
-    fn new<'a>(
+    pub(super) fn new<'a>(
         stage: &'a Stage,
         directory: PathBuf,
         known: Known,
@@ -62,7 +62,7 @@ impl Nodes<'_> {
         Ok(Nodes { stage, directory, known, voters, raft, http })
     }
 
-    fn data(&self, id: usize, whose: &str) -> PathBuf {
+    pub(super) fn data(&self, id: usize, whose: &str) -> PathBuf {
         self.directory.join(format!("{whose}-{id}"))
     }
 
@@ -93,13 +93,13 @@ impl Nodes<'_> {
         Ok(file.display().to_string())
     }
 
-    fn initial_controllers(&self) -> String {
+    pub(super) fn initial_controllers(&self) -> String {
         let voters = self.raft[..self.voters].iter().zip(1..).zip(DIRECTORIES);
         let voters = voters.map(|((at, id), directory)| format!("{id}@{at}:{directory}"));
         voters.collect::<Vec<_>>().join(",")
     }
 
-    fn by_kafka(&self, id: usize, more: &[&str]) -> Result<(), Failure> {
+    pub(super) fn by_kafka(&self, id: usize, more: &[&str]) -> Result<(), Failure> {
         let file = self.file(id, "kafkas", "kv")?;
         let arguments = [&["format", "-t", CLUSTER, "-c", &file], more].concat();
         self.stage.kafka.run(STORAGE, &arguments).map(drop)
@@ -111,6 +111,14 @@ impl Nodes<'_> {
         quorate(self.stage, &arguments).map(drop)
     }
 
+    /// All of them listen elsewhere from now on.
+    pub(super) fn move_all(&mut self) -> Result<(), Failure> {
+        let held: Vec<TcpListener> =
+            self.raft.iter().map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        self.raft = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
     fn run_ours(&self, id: usize, whose: &str) -> Result<Running, Failure> {
         let file = self.file(id, whose, "kv")?;
         let mut command = Command::new(&self.stage.binary);
@@ -118,7 +126,7 @@ impl Nodes<'_> {
         Running::start(command.args(["run", &file]), Stdio::null(), &log)
     }
 
-    fn run_kafkas(&self, id: usize, whose: &str) -> Result<Running, Failure> {
+    pub(super) fn run_kafkas(&self, id: usize, whose: &str) -> Result<Running, Failure> {
         let file = self.file(id, whose, "kafka")?;
         let log = self.directory.join(format!("kafka-{whose}-{id}.log"));
         self.stage.kafka.start("kafka.Kafka", &[&file], &log)
@@ -149,7 +157,7 @@ impl Nodes<'_> {
     }
 
     /// Kafka's tool names a leader and as many voters.
-    fn kafkas_lead(&self, id: usize, voters: usize) -> Result<(), Failure> {
+    pub(super) fn kafkas_lead(&self, id: usize, voters: usize) -> Result<(), Failure> {
         let at = self.raft[id - 1].to_string();
         let mut printed = String::new();
         let seen = poll("a controller of Kafka's to lead", PATIENCE, || {
