@@ -264,7 +264,7 @@ fn the_newest_copy_counts_and_damage_only_where_there_is_nothing_better() {
     let (older, newer, leaders) = (of(old), of(new), of(leader));
 
     let both = dry(&[&older, &newer, &leaders], &[]);
-    assert!(both["use"] == Value::from(newer.clone()) && both["lostFrom"] == Value::Null, "{both}");
+    assert!(both["use"] == newer.as_str() && both["lostFrom"] == Value::Null, "{both}");
     let told = dry(&[&older, &newer, &leaders], &["--use", &older]);
     assert_eq!(told["use"], Value::from(older.clone()));
     assert_eq!(told["lostFrom"], told["copies"][0]["logEnd"], "{told}");
@@ -283,7 +283,7 @@ fn the_newest_copy_counts_and_damage_only_where_there_is_nothing_better() {
     bytes[at] ^= 0x40;
     std::fs::write(&second, bytes).unwrap();
     let damaged = dry(&[&newer, &leaders], &[]);
-    assert!(damaged["use"] == Value::from(leaders.clone()), "the whole one: {damaged}");
+    assert!(damaged["use"] == leaders.as_str(), "the whole one: {damaged}");
     let arguments = plan(&[&older, &newer], &["--dry-run"]);
     refused(
         &arguments.iter().map(String::as_str).collect::<Vec<_>>(),
