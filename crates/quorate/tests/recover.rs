@@ -32,6 +32,19 @@ fn the_plan_is_documented_and_changes_nothing() {
     let partition = scratch.0.join("data/__cluster_metadata-0");
     assert!(!partition.join("quorate-recovered").exists());
 
+    // What listens there and is no controller might be one that speaks TLS.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = mute.local_addr().unwrap();
+    let closes = std::thread::spawn(move || (0..4).for_each(|_| drop(mute.accept().unwrap())));
+    let (mute, peers) = (format!("1@{at}"), at.to_string());
+    let says = ["no controller of Kafka's or ours", "whether a leader is left", "--no-peers"];
+    let asks = ["recover", &data, "--voters", voter, "--peers", &peers, "--yes", "--json"];
+    check_fails(&asks, FAILED, &says);
+    let (code, _, stderr) =
+        run(&["recover", &data, "--voters", &mute, "--no-peers", "--dry-run", "--json"]);
+    assert!(code == 0 && stderr.contains("warning") && stderr.contains(&peers), "{stderr}");
+    closes.join().unwrap();
+
     check_fails(&["recover"], USAGE, &["<DIR>"]);
     check_fails(&["recover", &data, "--voters", "1@127.0.0.1"], USAGE, &["ID@HOST:PORT"]);
     let both = ["recover", &data, "--peers", "127.0.0.1:9", "--no-peers"];

@@ -57,8 +57,12 @@ fn assert_all_there(cluster: &Cluster, node: u32, round: u8) {
 
 /// Exit code, stdout, stderr of `quorate recover`.
 fn recover(arguments: &[&str]) -> (i32, String, String) {
+    quorate(&[&["recover"], arguments].concat())
+}
+
+fn quorate(arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(binary(Profile::Dev).unwrap());
-    let output = command.arg("recover").args(arguments).output().unwrap();
+    let output = command.args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
@@ -182,6 +186,23 @@ fn one_of_three_goes_on_alone_and_no_version_comes_twice() {
     cluster.start(left).unwrap();
     cluster.wait_for_leader(PATIENCE).unwrap();
     assert_all_there(&cluster, left, 2);
+
+    // Then the lost ones come back, formatted anew, and it is three again.
+    for id in [other, leader] {
+        let servers = format!("controller.quorum.bootstrap.servers={at}");
+        reconfigure(&cluster, id, &format!("\ncontroller.quorum.voters=\n{servers}\n"));
+        cluster.forget(id).unwrap();
+        cluster.start(id).unwrap();
+        let voter = format!("{id}@{}", cluster.node(id).raft);
+        let add = ["quorum", "add", &voter, "--bootstrap", &at.to_string()];
+        let (code, stdout, stderr) = quorate(&add);
+        assert_eq!(code, 0, "{stdout}{stderr}");
+    }
+    cluster.wait_until_level(PATIENCE).unwrap();
+    cluster.kill(left);
+    let next = cluster.wait_for_leader(PATIENCE).unwrap();
+    assert_all_there(&cluster, next, 2);
+    assert!(put(&cluster, next, 3) > newest);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Asks the old voters first, as far as anybody can say where they were: where one of them leads
 //! there is nothing to recover. Changes nothing before the plan was printed and agreed to.
 
-use super::controllers::{Silence, describe, server, shown};
+use super::controllers::{Quorum, Silence, describe, server, shown};
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
 use quorate::HostPort;
@@ -12,7 +12,12 @@ use quorate_log::OsDisk;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// As long as an address may take to answer at all.
+const CONNECT_TIME: Duration = Duration::from_secs(3);
 
 /// Give a quorum new voters that has lost its majority for ever, or all its addresses
 ///
@@ -175,9 +180,11 @@ fn nobody_leads(args: &Args, copies: &[Copied], plan: &Plan) -> Outcome {
     all.sort();
     all.dedup();
     let cluster = &plan.chosen.facts.meta.cluster;
+    let mut nobody = Vec::new();
     for at in &all {
-        match block_on(async { Ok(describe(std::slice::from_ref(at)).await) })? {
-            Ok(quorum) if quorum.cluster == *cluster => {
+        match block_on(async { Ok(ask(at).await) })? {
+            Asked::Nobody => nobody.push(shown(at)),
+            Asked::Leads(quorum) if quorum.cluster == *cluster => {
                 return failed(format!(
                     "the quorum lives: {} says that node {} leads epoch {} of the cluster {cluster}. Nothing was \
                      changed. Two quorums of one cluster would both go on from the same log; change voters \
@@ -187,20 +194,49 @@ fn nobody_leads(args: &Args, copies: &[Copied], plan: &Plan) -> Outcome {
                     quorum.epoch
                 ));
             }
-            Ok(quorum) => out::warning(&format!(
+            Asked::Leads(quorum) => out::warning(&format!(
                 "at {} a node of another cluster leads now: {}",
                 shown(at),
                 quorum.cluster
             )),
-            Err(Silence::NoLeader(why)) => out::warning(&format!(
-                "a controller runs at {}: {why}; if it is one of the old voters, stop it before the recovered node \
-                 starts",
-                shown(at)
+            Asked::NoLeader(why) => out::warning(&format!(
+                "a controller runs: {why}; if it is one of the old voters, stop it before the recovered node starts"
             )),
-            Err(Silence::Nobody(_) | Silence::Wrong(_)) => {}
+            Asked::Mute(why) if args.no_peers => out::warning(&why),
+            Asked::Mute(why) => {
+                return failed(format!(
+                    "{why}\nSo nobody can say whether a leader is left. Nothing was changed. If all old voters are gone or \
+                     stopped, say so with --no-peers",
+                ));
+            }
         }
     }
+    if !nobody.is_empty() {
+        out::note(&format!("nobody answers at {}", nobody.join(", ")));
+    }
     Ok(())
+}
+
+/// What is at an address.
+enum Asked {
+    Nobody,
+    Leads(Quorum),
+    NoLeader(String),
+    /// It takes connections and cannot be asked.
+    Mute(String),
+}
+
+async fn ask(at: &HostPort) -> Asked {
+    // Who cannot be connected to leads nobody from there; who takes the connection might.
+    let connected = timeout(CONNECT_TIME, TcpStream::connect((at.host.as_str(), at.port))).await;
+    if !matches!(connected, Ok(Ok(_))) {
+        return Asked::Nobody;
+    }
+    match describe(std::slice::from_ref(at)).await {
+        Ok(quorum) => Asked::Leads(quorum),
+        Err(Silence::NoLeader(why)) => Asked::NoLeader(why),
+        Err(Silence::Nobody(why) | Silence::Wrong(why)) => Asked::Mute(why),
+    }
 }
 
 /// The plan, a line a fact.
@@ -275,7 +311,7 @@ fn afterwards(plan: &Plan) -> String {
     if !old.is_empty() {
         text += &format!(
             "\nNever start what is left of node {} again: its directory still names the old voters, and a majority of \
-             those would be a second quorum. Format it anew with --no-initial-controllers.",
+             those would be a second quorum. Format it anew with --no-initial-controllers, start it, and add it with `quorate quorum add`.",
             old.join(" and of node ")
         );
     }

@@ -226,6 +226,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_marker_is_documented_and_told_at_a_start() {
+        let mut plan = Plan { epoch: Epoch(1_000_006), ..plan() };
+        plan.voters[0].at = HostPort { host: "a.example".into(), port: 9093 };
+        plan.voters[0].directory = "dP9DCmJHzi2tQ-b3VuMiuw".parse().unwrap();
+        let text = marker(&plan, Offset(1_000_043), 1_796_050_696_806);
+        let text = std::str::from_utf8(&text).unwrap();
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/FORMATS.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(&format!("```text\n{text}```\n")), "{text}");
+
+        let folder = std::env::temp_dir().join(format!("quorate-marker-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("t-0")).unwrap();
+        assert_eq!(recovered(&folder, "t"), None);
+        let told = |text: &str| {
+            std::fs::write(folder.join("t-0").join(MARKER), text).unwrap();
+            recovered(&folder, "t")
+        };
+        let lossy = told(text).unwrap();
+        assert!(
+            lossy.contains("from offset 40 on") && lossy.contains("at offset 1000043"),
+            "{lossy}"
+        );
+        let whole = told(&text.replace("=40", "=none")).unwrap();
+        assert!(whole.contains("nothing was lost"), "{whole}");
+        assert_eq!(told("version=1\n"), None, "half of it says nothing");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
     /// Cut short anywhere it leaves a log that a node starts with, none of the old records is
     /// missing, no record of the new epoch is there before the epoch is known; and it can be run
     /// again.
