@@ -35,6 +35,7 @@ fn votes(mut quorum: Company<'_>) -> Result<(), Failure> {
     quorum.start(BROKER)?;
     quorum.create_topic("before")?;
     quorum.produce_and_consume("before", 20)?;
+    quorum.shows_the_metadata()?;
 
     // Ours elects the other one, and is in the majority from now on.
     let second = 3 - first;

@@ -226,6 +226,27 @@ impl Company<'_> {
         Ok(status)
     }
 
+    /// What ours shows over HTTP of the cluster is what an observer of Kafka's controllers sees.
+    pub fn shows_the_metadata(&self) -> Result<(), Failure> {
+        let servers: Vec<String> = self.at[..2].iter().map(SocketAddr::to_string).collect();
+        let mut last = (Vec::new(), Vec::new());
+        let same = poll("our node to show what Kafka's lead to", PATIENCE, || {
+            let mut command = Command::new(&self.stage.binary);
+            command.args(["observe", "--json", "--bootstrap", &servers.join(",")]);
+            let output = command.output().ok()?.stdout;
+            let lines = String::from_utf8_lossy(&output).into_owned();
+            let objects = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let seen: Vec<Value> = objects.filter(|object| object["type"] == "fact").collect();
+            let mut client = Client::new(self.at[4], Duration::from_secs(5));
+            let page = client.ask("GET", "/v1/metadata?limit=10000", &[], b"").ok()?.json();
+            last = (page["items"].as_array()?.clone(), seen);
+            (!last.0.is_empty() && last.0 == last.1).then_some(())
+        });
+        same.map_err(|late| {
+            Failure(std::format!("{late}: {} is not {}", json!(last.0), json!(last.1)))
+        })
+    }
+
     fn ask_ours(&self) -> Result<Status, Failure> {
         let mut client = Client::new(self.at[4], Duration::from_secs(1));
         let answer = client.ask("GET", "/status", &[], b"");
