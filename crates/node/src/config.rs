@@ -139,6 +139,8 @@ pub struct Config {
     /// `quorate.election.never.lead`: leaves leading to the other voters while one of them can
     /// (rule P66).
     pub never_lead: bool,
+    /// `controller.quorum.auto.join.enable`: asks to be a voter (rule P76).
+    pub auto_join: bool,
     /// Which versions it speaks.
     pub speaks: Generation,
     /// The rule that this node breaks.
@@ -179,6 +181,7 @@ impl Config {
             unstored_max_bytes: 32 << 20,
             reserve_bytes: 32 << 20,
             never_lead: false,
+            auto_join: false,
             tail_max_bytes: 16 << 20,
             snapshot_max_bytes: 1 << 20,
             snapshot_bytes: 20 << 20,

@@ -326,6 +326,7 @@ fn open_quorum(
         snapshot_max_bytes: config.snapshot_max_bytes,
         serve_snapshots: config.cleanup == Cleanup::Delete,
         never_lead: config.never_lead,
+        auto_join: config.auto_join,
         ..quorate_raft::Config::new(config.id, directory, voters)
     };
     let Election { epoch, leader, voted, .. } = recovery.election.clone().unwrap_or_default();

@@ -208,6 +208,7 @@ fn build(values: &mut Values, machine: MachineName, notes: &mut Vec<String>) -> 
         tail_max_bytes: values.number(&table::TAIL_MAX_BYTES),
         reserve_bytes: reserve(values),
         never_lead: never_lead(values, machine),
+        auto_join: yes(values, &table::AUTO_JOIN),
         listener,
         ..Config::new(Some(id), directory, voters, bind)
     }

@@ -62,7 +62,10 @@ impl Quorum {
         // What it speaks is known once it has answered.
         let voter = Voter { key, endpoints, versions: (0, 0) };
         let stage = Stage::Proving { voter, agreed: false, when_committed };
-        let until = self.now + self.config.request_timeout;
+        // Who asks for itself does not fetch meanwhile, so it waits no longer than for a fetch.
+        let patience =
+            if when_committed { self.config.request_timeout } else { self.config.fetch_max_wait };
+        let until = self.now + patience;
         let Role::Leader(leader) = &mut self.role else { return };
         leader.change = Some(Change { asked, stage, until });
     }
@@ -94,6 +97,8 @@ impl Quorum {
 
     fn leads_changes(&self) -> Result<(), Unchanged> {
         match &self.role {
+            // One that is on its way out takes nothing new, else it would never be gone.
+            Role::Leader(_) if self.is_removed() => Err(Unchanged::NotLeading { leader: None }),
             Role::Leader(_) => Ok(()),
             Role::Unattached(_)
             | Role::Prospective(_)
@@ -176,8 +181,8 @@ impl Quorum {
             Stage::Proving { voter, agreed: true, when_committed } => {
                 match self.seat_for(voter) {
                     Ok(voters) => return self.add(voters, when_committed, out),
-                    // That will not change.
-                    Err(why) if why.error() != ErrorKind::RequestTimedOut => {
+                    // That will not change, or not while whoever asks for itself does not fetch.
+                    Err(why) if why.error() != ErrorKind::RequestTimedOut || !when_committed => {
                         return self.finish_change(Err(why), out);
                     }
                     Err(why) => why,

@@ -63,6 +63,12 @@ impl fmt::Display for Complaint {
                 "the peer calls our request invalid (INVALID_REQUEST): the two do not agree on the protocol; \
                  compare their versions and the name and id of the topic",
             ),
+            Complaint::NotAdded { error } => write!(
+                f,
+                "the leader does not make a voter of this node ({error:?}), which \
+                 controller.quorum.auto.join.enable asks for: the leader's log or metrics say why, and \
+                 `quorate quorum add` asks by hand"
+            ),
             Complaint::Snapshot { id, ours } => write!(
                 f,
                 "the leader asks this node to start from the snapshot {id}, which is not ahead of its log \

@@ -43,6 +43,9 @@ pub struct Config {
     pub serve_snapshots: bool,
     /// Does not stand while another voter may win, and leads as a caretaker only (rule P66).
     pub never_lead: bool,
+    /// `controller.quorum.auto.join.enable`: an observer asks to be a voter, once the log names the
+    /// voters (rule P76).
+    pub auto_join: bool,
     /// Fail-over on process death (rule P50): base delay before the first rank pre-votes; each
     /// later rank waits one more.
     pub death_stagger: Span,
@@ -71,6 +74,7 @@ impl Config {
             snapshot_max_bytes: 1_048_576,
             serve_snapshots: true,
             never_lead: false,
+            auto_join: false,
             death_stagger: Span::ms(20),
         }
     }

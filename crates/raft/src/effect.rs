@@ -4,7 +4,7 @@
 //! caller promises only two things: they happen in order, and [`Input::Durable`] is true.
 
 use crate::decrees::{BadDecree, Decree};
-use crate::message::{Endpoint, Request, Response};
+use crate::message::{Endpoint, ErrorKind, Request, Response};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Time};
 use std::sync::Arc;
 
@@ -46,6 +46,9 @@ pub struct Features {
     pub rounds: bool,
     /// UpdateRaftVoter: as a leader the peer takes what voters say of themselves.
     pub updates: bool,
+    /// AddRaftVoter 1: as a leader the peer adds whoever asks for itself, and answers before the
+    /// commit.
+    pub joins: bool,
     /// The versions of `kraft.version` that it speaks, least and greatest; `None` if it tells none.
     pub kraft_versions: Option<(u16, u16)>,
 }
@@ -299,6 +302,12 @@ pub enum Complaint {
     },
     /// The peer says that our message is malformed.
     CalledInvalid,
+    /// The leader does not make a voter of this node, which asks for it, and asking again will not
+    /// help.
+    NotAdded {
+        /// Why not.
+        error: ErrorKind,
+    },
     /// The leader asks us to start from a snapshot that is not ahead of our log, or that would take
     /// back what is committed.
     Snapshot {

@@ -33,7 +33,7 @@ impl Quorum {
             self.become_prospective(gone, out);
             return true;
         }
-        if !self.update_leader(leader, out) {
+        if !self.update_leader(leader, out) && !self.ask_to_join(leader, out) {
             self.fetch_from_leader(leader, out);
         }
         false
@@ -140,8 +140,10 @@ impl Quorum {
             return;
         }
         self.heard();
+        let level = answer.high_watermark.is_some_and(|told| told <= self.end);
         if let Role::Follower(role) = &mut self.role {
             role.round = answer.round.unwrap_or(0);
+            role.level = level;
         }
     }
 

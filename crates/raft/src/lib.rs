@@ -27,6 +27,7 @@ mod epochs;
 mod fetch;
 mod follower;
 mod holds;
+mod join;
 mod leader;
 mod learn;
 mod majority;

@@ -67,6 +67,8 @@ pub enum Mutant {
     RemoveTheLiving,
     /// Whoever appended its own removal never stands again, committed or not [P75].
     ForgetTheLeaving,
+    /// An observer asks to be a voter though it lacks what is committed [P76].
+    JoinBehind,
     /// A leader knows its voters as they were when its epoch began [P74].
     KeepSeats,
 }
@@ -74,7 +76,7 @@ pub enum Mutant {
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 31] = [
+    pub const ALL: [Mutant; 32] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -106,6 +108,7 @@ impl Mutant {
         Mutant::RemoveTheLiving,
         Mutant::KeepSeats,
         Mutant::ForgetTheLeaving,
+        Mutant::JoinBehind,
     ];
 }
 

@@ -27,6 +27,10 @@ pub(crate) enum Question {
     Fetch,
     /// What the voter set should say of this node.
     Update,
+    /// That this node be a voter.
+    Add,
+    /// That its old directory be none.
+    Remove,
     /// Bytes of a snapshot from this position on.
     Snapshot {
         position: u64,

@@ -186,7 +186,7 @@ impl Quorum {
                     (Some(_) | None, Some(_) | None) => Time::NEVER,
                 };
                 let stand = standing(role.fetch_at.min(role.stand_at.unwrap_or(Time::NEVER)));
-                stand.min(idle).min(self.update_at(role))
+                stand.min(idle).min(self.update_at(role)).min(self.join_at(role))
             }
             Role::Leader(role) => role.deadline(),
             Role::Resigned(role) => match self.may_leave_epoch() {
@@ -361,6 +361,10 @@ impl Quorum {
             (Question::Update, Response::UpdateVoter(view)) => {
                 self.on_update_answer(node, &view, out);
             }
+            (Question::Add, Response::AddVoter(answer))
+            | (Question::Remove, Response::RemoveVoter(answer)) => {
+                self.on_join_answer(node, &answer, out);
+            }
             (Question::Snapshot { position, idle }, Response::FetchSnapshot(answer)) => {
                 self.on_snapshot_answer(call, node, (position, idle), &answer, out);
             }
@@ -370,6 +374,8 @@ impl Quorum {
                 | Question::End
                 | Question::Fetch
                 | Question::Update
+                | Question::Add
+                | Question::Remove
                 | Question::Snapshot { .. },
                 Response::Vote(_)
                 | Response::BeginQuorumEpoch(_)
@@ -399,7 +405,8 @@ impl Quorum {
             Loss::Refused => {
                 self.back_off(node);
                 let fetches = matches!(question, Question::Fetch | Question::Snapshot { .. });
-                if fetches || question == Question::Update {
+                let instead = [Question::Update, Question::Add, Question::Remove];
+                if fetches || instead.contains(&question) {
                     self.on_process_gone(node);
                 }
             }

@@ -87,6 +87,10 @@ pub(crate) struct Follower {
     pub(crate) update_at: Time,
     /// Whether it was, as far as static voters tell it.
     pub(crate) told: bool,
+    /// When this leader may be asked to make a voter of this observer at the earliest [P76].
+    pub(crate) join_at: Time,
+    /// Whether it held all that the leader had committed when it last fetched.
+    pub(crate) level: bool,
 }
 
 impl Follower {
@@ -100,6 +104,8 @@ impl Follower {
             download: None,
             update_at: later,
             told: false,
+            join_at: later,
+            level: false,
         }
     }
 }

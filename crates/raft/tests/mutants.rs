@@ -26,7 +26,8 @@ const WALKS: u64 = 500;
 /// breaks no law of walks; and they hardly ever cut a log while it is copied, as the simulator
 /// does. Two leaders that each change the same old voters need four elections to disagree; and
 /// voters that stop their quorum break no law, only its users' patience.
-const NO_WALK: [Mutant; 11] = [
+const NO_WALK: [Mutant; 12] = [
+    Mutant::JoinBehind,
     Mutant::ChangeWithoutHighWatermark,
     Mutant::AddUnseen,
     Mutant::RemoveTheLiving,

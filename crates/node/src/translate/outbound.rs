@@ -88,6 +88,8 @@ impl Names {
             pre_vote: common(Served::Vote).is_some_and(|newest| newest >= 2),
             rounds: common(Served::Forward).is_some(),
             updates: common(Served::UpdateRaftVoter).is_some(),
+            // Version 0 is answered at the commit, for which the asker's own copy may be needed.
+            joins: common(Served::AddRaftVoter).is_some_and(|newest| newest >= 1),
             kraft_versions: speaks.kraft_versions,
         }
     }

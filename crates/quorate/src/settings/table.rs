@@ -332,8 +332,16 @@ pub static NEVER_LEAD: Setting = setting(
     "Replicate, acknowledge and vote, but leave leading to the other voters; where none of them can win, lead until one has caught up, and serve nobody meanwhile. true with quorate.machine=kafka.",
 );
 
+/// `controller.quorum.auto.join.enable`.
+pub static AUTO_JOIN: Setting = setting(
+    "controller.quorum.auto.join.enable",
+    Form::Word(&["false", "true"]),
+    Some("false"),
+    "Become a voter by itself once it has copied the log, where the log names the voters; in the place of its own old directory too. One that an operator removes comes back until this is false.",
+);
+
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 34] = [
+pub static ALL: [&Setting; 35] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -345,6 +353,7 @@ pub static ALL: [&Setting; 34] = [
     &PROTOCOLS,
     &VOTERS,
     &BOOTSTRAP,
+    &AUTO_JOIN,
     &ELECTION_TIMEOUT,
     &FETCH_TIMEOUT,
     &ELECTION_BACKOFF,

@@ -204,6 +204,10 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
         .collect();
     let mut config = Config::new(Some(ReplicaId(own)), Uuid([1; 16]), set);
     config.bootstrap = draw.0.below(2) as usize;
+    config.auto_join = draw.0.one_in(2);
+    if draw.0.one_in(2) {
+        config.endpoints = draw.endpoints();
+    }
     let mut now = Time(5);
     let mut recovered = Recovered::default();
     if draw.0.one_in(2) {
@@ -250,6 +254,7 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
                     pre_vote: !draw.0.one_in(5),
                     rounds: draw.0.one_in(2),
                     updates: draw.0.one_in(2),
+                    joins: draw.0.one_in(2),
                     kraft_versions: (!draw.0.one_in(3)).then_some(KRAFT_VERSIONS),
                 },
             },

@@ -92,6 +92,8 @@ pub struct Shape {
     pub voters: Vec<u32>,
     /// Those that are not to lead.
     pub never_lead: Vec<u32>,
+    /// Those that ask to be voters themselves.
+    pub auto_join: Vec<u32>,
     pub observers: Vec<u32>,
     /// Observers without an id of their own.
     pub nameless: Vec<u32>,
@@ -200,6 +202,7 @@ impl Cluster {
         config.snapshot_max_bytes = 4; // Three pieces each.
         config.serve_snapshots = !shape.compact;
         config.never_lead = shape.never_lead.contains(&id.0);
+        config.auto_join = shape.auto_join.contains(&id.0);
         config
     }
 

@@ -169,7 +169,8 @@ impl Script {
                 let rounds = !no(words.option("rounds"));
                 let updates = words.option("updates") == Some("yes");
                 let kraft_versions = words.option("kraft").map(raw::range);
-                let speaks = Features { pre_vote, rounds, updates, kraft_versions };
+                let joins = words.option("joins") == Some("yes");
+                let speaks = Features { pre_vote, rounds, updates, joins, kraft_versions };
                 cluster.step(at, Input::Peer { id, speaks });
             }
             "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" | "update" | "add"
@@ -201,6 +202,7 @@ impl Script {
         shape.nameless = words.numbers("nameless");
         shape.old = words.numbers("old");
         shape.never_lead = words.numbers("neverlead");
+        shape.auto_join = words.numbers("autojoin");
         shape.bootstrap = words.numbers("bootstrap");
         match words.option("directories") {
             None => {}

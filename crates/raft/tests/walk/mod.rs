@@ -13,8 +13,13 @@ use quorate_raft::*;
 use std::collections::BTreeSet;
 
 /// What nodes of today speak.
-const ALL: Features =
-    Features { pre_vote: true, rounds: true, updates: true, kraft_versions: Some(KRAFT_VERSIONS) };
+const ALL: Features = Features {
+    pre_vote: true,
+    rounds: true,
+    updates: true,
+    joins: true,
+    kraft_versions: Some(KRAFT_VERSIONS),
+};
 
 /// What the voter set says of a node.
 fn voter(id: ReplicaId) -> Voter {
@@ -75,6 +80,7 @@ impl Walk {
             shape.endpoints = 1;
             let voters = (1..=voters).map(|id| voter(ReplicaId(id))).collect();
             shape.founding = Some(Decree { version: Some(1), voters: Some(voters) });
+            shape.auto_join = if rng.one_in(2) { vec![2, named] } else { Vec::new() };
         }
         let nodes = u64::from(named) + shape.nameless.len() as u64;
         let founding = shape.founding.clone();
@@ -499,8 +505,10 @@ impl Walk {
         self.cluster.step(leader, proposal);
         self.cluster.step(leader, Input::Read { token: read });
         // Long before anything expires: news must not wait for timers, except at peers that cannot
-        // say what they know already [P31].
-        let soon = if self.cluster.shape.old.is_empty() { 100 } else { 600 };
+        // say what they know already [P31], and at one that asks to be a voter.
+        let shape = &self.cluster.shape;
+        let waits = !shape.old.is_empty() || !shape.auto_join.is_empty();
+        let soon = if waits { 600 } else { 100 };
         self.run(Span::ms(soon));
         for id in self.ids() {
             let told = self.cluster.picture(id).told;
