@@ -76,19 +76,26 @@ impl fmt::Display for Complaint {
                  leader has lost data, or the two disagree on the epochs of the log: compare their \
                  leader-epoch-checkpoint files"
             ),
-            Complaint::Decree { bad: BadDecree::Version(version) } => write!(
-                f,
-                "the quorum was moved to kraft.version {version}, which this node does not speak, so it \
-                 follows no further; upgrade this node"
-            ),
-            Complaint::Decree { bad: BadDecree::Voters } => f.write_str(
-                "a record of the leader's log names no voters, or one id twice: it is not taken; compare \
-                 what `quorate log dump` shows of KRaftVoters records on the leader and here",
-            ),
+            Complaint::Decree { bad } => decree(*bad, f),
             Complaint::Malformed => f.write_str(
                 "the peer's answer does not fit the question or has a field out of range: compare its version \
                  with this node's",
             ),
         }
+    }
+}
+
+/// What the log says of the quorum itself and this node cannot obey.
+fn decree(bad: BadDecree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match bad {
+            BadDecree::Version(version) => write!(
+                f,
+                "the quorum was moved to kraft.version {version}, which this node does not speak, so it \
+                 follows no further; upgrade this node"
+            ),
+            BadDecree::Voters => f.write_str(
+                "a record of the leader's log names no voters, or one id twice: it is not taken; compare \
+                 what `quorate log dump` shows of KRaftVoters records on the leader and here",
+            ),
     }
 }

@@ -1,8 +1,8 @@
 //! An observer that is to vote asks for it itself (`controller.quorum.auto.join.enable`, KIP-853).
 //!
-//! It asks its leader in the place of a fetch, while it holds all that it knows to be committed, and
-//! goes on fetching in between: the commit of its own entry may need its copy, which is why it does
-//! not wait for that (KIP-1186) [P76]. Who is added is the leader's to judge.
+//! It asks its leader in the place of a fetch, while it holds all that it knows to be committed,
+//! and goes on fetching in between: the commit of its own entry may need its copy, which is why it
+//! does not wait for that (KIP-1186) [P76]. Who is added is the leader's to judge.
 
 use crate::effect::{Complaint, Effect};
 use crate::message::{AddVoter, ChangeAnswer, ErrorKind, RemoveVoter, Request};
