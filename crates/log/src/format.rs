@@ -63,17 +63,31 @@ pub fn found<D: Disk>(
         }
     }
     empty_log(disk, partition, topic)?;
-    let Founding { voters, bootstrap, timestamp_ms } = founding;
+    let Founding { voters, timestamp_ms, .. } = founding;
     if !voters.is_empty() {
         let zero = OffsetEpoch::default();
         SnapshotWriter::create(disk.clone(), partition, zero, *timestamp_ms, voters)?.freeze()?;
     }
-    if !bootstrap.is_empty() {
-        let bytes = bootstrap_file::encode(*timestamp_ms, bootstrap);
-        replace_file(disk, "", bootstrap_file::NAME, &bytes)?;
-    }
     // The partition's own name, before the file that says that all is there.
     disk.sync_dir("").map_err(Error::io(Operation::SyncDir, ""))?;
+    name(disk, meta, founding)
+}
+
+/// Another directory of the same node, in which Kafka's brokers keep other logs. One that has a
+/// `meta.properties` is refused.
+pub fn found_beside<D: Disk>(disk: &mut D, meta: &Meta, founding: &Founding) -> Result<(), Error> {
+    match read_file(disk, meta_file::NAME)? {
+        Some(_) => Err(Error::AlreadyFormatted { path: meta_file::NAME.to_owned() }),
+        None => name(disk, meta, founding),
+    }
+}
+
+/// The files of the directory itself.
+fn name<D: Disk>(disk: &mut D, meta: &Meta, founding: &Founding) -> Result<(), Error> {
+    if !founding.bootstrap.is_empty() {
+        let bytes = bootstrap_file::encode(founding.timestamp_ms, &founding.bootstrap);
+        replace_file(disk, "", bootstrap_file::NAME, &bytes)?;
+    }
     replace_file(disk, "", meta_file::NAME, &meta.encode())
 }
 

@@ -75,7 +75,8 @@ pub use epoch_file::EpochTable;
 pub use error::Error;
 pub use follow::{Follow, Followed};
 pub use format::{
-    Founding, begin_log, complete_format, format, found, is_without_log, lost_or_new, read_topic,
+    Founding, begin_log, complete_format, format, found, found_beside, is_without_log, lost_or_new,
+    read_topic,
 };
 pub use index::{IndexBytes, OffsetEntry, TimeEntry};
 pub use job::{Adopt, Append, Cut, Job, Trim, Truncate};

@@ -15,7 +15,7 @@ use quorate_base::{ReplicaId, Uuid};
 use quorate_log::{Error, Founding, LockError, Meta, OsDisk};
 use quorate_node::config::Config;
 use quorate_wire::record::metadata::MetadataRecord;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fmt, fs, io};
 
@@ -46,6 +46,11 @@ pub struct Formatting {
     pub kraft_version: Option<i16>,
     /// What the first active controller of a Kafka cluster is to write; `None` for other machines.
     pub bootstrap: Option<Bootstrap>,
+    /// Other directories of the node, see [`Settings::others`](crate::settings::Settings::others);
+    /// those that are this node's already are left as they are.
+    pub others: Vec<PathBuf>,
+    /// Whether those are formatted also where the node's own directory is already.
+    pub complete: bool,
 }
 
 /// The first records of a Kafka cluster: `bootstrap.checkpoint`.
@@ -253,30 +258,63 @@ pub fn format_as(config: &Config, how: &Formatting) -> Result<Formatted, FormatE
         None => (None, Vec::new()),
     };
     let root = &config.directory;
-    fs::create_dir_all(root)
-        .map_err(|source| FormatError::Directory { directory: root.clone(), source })?;
-    let _lock = lock(config, node)?;
+    let _lock = take(root, node)?;
     let files = |error| FormatError::Files { directory: root.clone(), error };
     let mut disk = OsDisk::new(root);
-    match Meta::read(&mut disk).and_then(|meta| meta.check(cluster, node).map(|()| meta)) {
-        Ok(Meta { cluster, directory, .. }) => {
-            return Ok(Formatted { cluster, directory, already: true, release: None });
-        }
-        Err(Error::NotFormatted { .. }) => {}
-        Err(error) => return Err(files(error)),
-    }
-    let cluster = match cluster {
-        Some(cluster) => cluster.to_owned(),
-        None => random_uuid()?.to_string(),
+    let known = known(&mut disk, cluster, node).map_err(files)?;
+    let cluster = match (&known, cluster) {
+        (Some(meta), _) => meta.cluster.clone(),
+        (None, Some(cluster)) => cluster.to_owned(),
+        (None, None) => random_uuid()?.to_string(),
     };
-    let directory = Some(voters.directory.map_or_else(random_uuid, Ok)?);
-    let meta = Meta { cluster, node, directory };
-    let partition = format!("{}-0", config.topic);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let timestamp_ms = since.as_millis() as i64;
     let founding = Founding { voters: voters.head, bootstrap, timestamp_ms };
+    let others = if known.is_none() || how.complete { &how.others[..] } else { &[] };
+    for other in others {
+        beside(other, &cluster, node, &founding)?;
+    }
+    if let Some(Meta { cluster, directory, .. }) = known {
+        return Ok(Formatted { cluster, directory, already: true, release: None });
+    }
+    let directory = Some(voters.directory.map_or_else(random_uuid, Ok)?);
+    let meta = Meta { cluster, node, directory };
+    let partition = format!("{}-0", config.topic);
     quorate_log::found(&mut disk, &partition, &meta, config.topic_id, &founding).map_err(files)?;
     Ok(Formatted { cluster: meta.cluster, directory, already: false, release })
+}
+
+/// Another directory of the node, unless it is formatted already.
+fn beside(
+    other: &Path,
+    cluster: &str,
+    node: ReplicaId,
+    founding: &Founding,
+) -> Result<(), FormatError> {
+    let _lock = take(other, node)?;
+    let files = |error| FormatError::Files { directory: other.to_owned(), error };
+    let mut disk = OsDisk::new(other);
+    if known(&mut disk, Some(cluster), node).map_err(files)?.is_some() {
+        return Ok(());
+    }
+    let meta = Meta { cluster: cluster.to_owned(), node, directory: Some(random_uuid()?) };
+    quorate_log::found_beside(&mut disk, &meta, founding).map_err(files)
+}
+
+/// What a directory that was formatted says; an error if it is not this node's.
+fn known(disk: &mut OsDisk, cluster: Option<&str>, node: ReplicaId) -> Result<Option<Meta>, Error> {
+    match Meta::read(disk).and_then(|meta| meta.check(cluster, node).map(|()| meta)) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::NotFormatted { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a directory where there is none, and locks it.
+fn take(directory: &Path, node: ReplicaId) -> Result<quorate_log::Lock, FormatError> {
+    fs::create_dir_all(directory)
+        .map_err(|source| FormatError::Directory { directory: directory.to_owned(), source })?;
+    lock(directory, node)
 }
 
 /// Makes the empty log of a directory that Kafka's storage tool has formatted and nobody has used
@@ -293,12 +331,12 @@ pub fn complete(config: &Config) -> Result<(), FormatError> {
     if !quorate_log::is_without_log(&mut disk, &partition).map_err(files)? {
         return Ok(());
     }
-    let _lock = lock(config, node)?;
+    let _lock = lock(&config.directory, node)?;
     quorate_log::begin_log(&mut disk, &partition, config.topic_id).map_err(files)
 }
 
-fn lock(config: &Config, node: ReplicaId) -> Result<quorate_log::Lock, FormatError> {
-    OsDisk::lock(&config.directory, &format!("format of node {node}")).map_err(FormatError::Lock)
+fn lock(directory: &Path, node: ReplicaId) -> Result<quorate_log::Lock, FormatError> {
+    OsDisk::lock(directory, &format!("format of node {node}")).map_err(FormatError::Lock)
 }
 
 /// The release, and the values of the records: features, then credentials.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub config: Config,
     /// `quorate.machine`: what the log is applied to.
     pub machine: MachineName,
+    /// The other directories that the file names: of `log.dirs`, where Kafka's brokers keep logs.
+    pub others: Vec<PathBuf>,
     /// What an operator should hear, a sentence each.
     pub notes: Vec<String>,
 }
@@ -98,7 +100,8 @@ pub fn read(text: &str, overrides: &[(String, String)]) -> Result<Settings, Vec<
     let config = build(&mut values, machine, &mut notes);
     useless::judge(&mut values, &config, &mut notes);
     if values.problems.is_empty() {
-        return Ok(Settings { config, machine, notes });
+        let others = others(&values, &config);
+        return Ok(Settings { config, machine, others, notes });
     }
     values.problems.sort_by_key(|problem| problem.origin);
     Err(values.problems)
@@ -285,6 +288,17 @@ fn directory(values: &mut Values) -> PathBuf {
         values.wrong(&table::LOG_DIRS, "is needed: the directory where this node keeps its data");
     }
     directory.unwrap_or_default().into()
+}
+
+/// All that Kafka's storage tool would format besides.
+fn others(values: &Values, config: &Config) -> Vec<PathBuf> {
+    let lists = [&table::LOG_DIRS, &table::LOG_DIR].map(|setting| values.list(setting));
+    let list = lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default();
+    let mut others: Vec<PathBuf> = list.into_iter().map(PathBuf::from).collect();
+    others.retain(|other| *other != config.directory);
+    others.sort();
+    others.dedup();
+    others
 }
 
 fn bind(values: &mut Values, name: &str, notes: &mut Vec<String>) -> HostPort {

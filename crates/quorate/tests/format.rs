@@ -135,3 +135,41 @@ fn an_even_number_of_voters_is_warned_of() {
         "{stderr}"
     );
 }
+
+/// As Kafka's storage tool does; a controller of Kafka's does not start on less.
+#[test]
+fn all_directories_of_a_kafka_node_are_formatted() {
+    let scratch = Scratch::new("format-others");
+    let (file, others) = (asks(&scratch, "kafka"), scratch.0.join("other"));
+    let both = format!("log.dirs={},{}", scratch.0.join("data").display(), others.display());
+    let format = ["format", "-c", &file, "-s", "-t", "c", "--override", &both];
+    let (code, stdout, stderr) = run(&format);
+    assert!(code == 0 && stdout.contains(&others.display().to_string()), "{stdout}{stderr}");
+    let mut found: Vec<String> = fs::read_dir(&others)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(found, [".lock", "bootstrap.checkpoint", "meta.properties"]);
+    let meta = |folder: &str| fs::read_to_string(scratch.0.join(folder).join("meta.properties"));
+    let id = |folder: &str| -> String {
+        let meta = meta(folder).unwrap();
+        assert!(meta.contains("cluster.id=c\n") && meta.contains("node.id=1\n"), "{meta}");
+        meta.lines().find(|line| line.starts_with("directory.id=")).unwrap().to_owned()
+    };
+    let first = id("other");
+    assert_ne!(first, id("data"), "each has an id of its own");
+    let bytes =
+        |folder: &str| fs::read(scratch.0.join(folder).join("bootstrap.checkpoint")).unwrap();
+    assert_eq!(bytes("other"), bytes("data"));
+
+    // One that was lost is made anew; what is another's is refused.
+    fs::remove_file(others.join("meta.properties")).unwrap();
+    check_fails(&format, FAILED, &["already formatted", "Nothing was changed"]);
+    assert!(!others.join("meta.properties").exists());
+    assert_eq!(run(&[&format[..], &["--ignore-formatted"]].concat()).0, 0);
+    assert_ne!(id("other"), first);
+    fs::write(others.join("meta.properties"), "version=1\ncluster.id=x\nnode.id=1\n").unwrap();
+    let refused = [&format[..], &["--ignore-formatted"]].concat();
+    check_fails(&refused, FAILED, &["cluster.id=x", &others.display().to_string()]);
+}

@@ -117,6 +117,9 @@ pub(crate) fn format(args: Args) -> Outcome {
         Founders::Asked => ", an observer until the voters' log names it".into(),
     };
     out::line(&format!("{directory} is formatted for node {node} of the cluster {cluster}{role}"));
+    how.others.iter().for_each(|other| {
+        out::line(&format!("{} is formatted for Kafka's own process", other.display()));
+    });
     if let Some(release) = release {
         out::line(&format!("the Kafka cluster begins with the features of {release}"));
     }
@@ -163,6 +166,9 @@ fn formatting(args: &Args, settings: &Settings) -> Outcome<Formatting> {
         cluster: args.cluster_id.clone(),
         founders,
         kraft_version: kraft.map(|(_, level)| *level),
+        // Only Kafka's processes have any use for the others.
+        others: if bootstrap.is_some() { settings.others.clone() } else { Vec::new() },
+        complete: args.ignore_formatted,
         bootstrap,
     })
 }

@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(args.log_level)
         .init();
-    let Settings { config, machine, notes } = settings(&file, &args.overrides)?;
+    let Settings { config, machine, notes, .. } = settings(&file, &args.overrides)?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
     let ends = args.until_stdin_closes;
     match machine {

@@ -66,6 +66,11 @@ impl Nodes<'_> {
         self.directory.join(format!("{whose}-{id}"))
     }
 
+    /// A second directory of the node, where the log is not.
+    fn other(&self, id: usize, whose: &str) -> PathBuf {
+        self.directory.join(format!("{whose}-{id}-other"))
+    }
+
     /// The file of a node, from 1, whose data is `whose`.
     fn file(&self, id: usize, whose: &str, machine: &str) -> Result<String, Failure> {
         let named = self.raft[..self.voters].iter();
@@ -81,10 +86,11 @@ impl Nodes<'_> {
             }
         };
         let text = format!(
-            "process.roles=controller\nnode.id={id}\nlog.dirs={}\nlisteners=CONTROLLER://{}\n\
+            "process.roles=controller\nnode.id={id}\nlog.dirs={},{}\nlisteners=CONTROLLER://{}\n\
              controller.listener.names=CONTROLLER\n{quorum}\nquorate.machine={machine}\n\
              quorate.http.listen={}\n",
             self.data(id, whose).display(),
+            self.other(id, whose).display(),
             self.raft[id - 1],
             self.http[id - 1],
         );
@@ -216,6 +222,7 @@ pub fn same_files(stage: &Stage, directory: &Path) -> Result<(), Failure> {
             nodes.by_kafka(1, &arguments)?;
             nodes.by_us(1, &arguments)?;
             same(&nodes.data(1, "kafkas"), &nodes.data(1, "ours"), way)
+                .and_then(|()| same_beside(&nodes))
                 .map_err(|Failure(why)| Failure(format!("{}, {more:?}: {why}", way.name)))?;
         }
     }
@@ -263,6 +270,33 @@ fn same(theirs: &Path, ours: &Path, way: &Way) -> Result<(), Failure> {
     }
     let expected = if way.flags.is_empty() || way.name == "none" { 1 } else { 2 };
     ensure(compared == expected, || format!("{compared} files, not {expected}"))
+}
+
+/// The same of the directories where the log is not.
+fn same_beside(nodes: &Nodes<'_>) -> Result<(), Failure> {
+    let (theirs, ours) = (nodes.other(1, "kafkas"), nodes.other(1, "ours"));
+    let names = |folder: &Path| -> Result<Vec<String>, Failure> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.retain(|name| name != ".lock");
+        names.sort();
+        Ok(names)
+    };
+    let (kafkas, own) = (names(&theirs)?, names(&ours)?);
+    ensure(kafkas == own && kafkas.len() == 2, || format!("beside: {kafkas:?}, ours {own:?}"))?;
+    let plain = |folder: &Path| std::fs::read(folder.join(BOOTSTRAP)).map(|b| without(b, [0; 16]));
+    ensure(plain(&theirs)? == plain(&ours)?, || format!("{BOOTSTRAP} beside differs"))?;
+    let meta = |folder: &Path| std::fs::read_to_string(folder.join("meta.properties"));
+    let facts = |text: String| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with(['#', 'd']));
+        let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let (kafkas, own) = (facts(meta(&theirs)?), facts(meta(&ours)?));
+    ensure(kafkas == own && own.len() == 3, || format!("beside: {kafkas:?}, ours {own:?}"))
 }
 
 /// A checkpoint without its times, what depends on them, and this id.
