@@ -93,7 +93,8 @@ fn verify_fails_where_something_is_damaged_and_only_there() {
 
     // One rule for all commands that read what they are told.
     let absent = format!("{data}/absent");
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 8] = [
+        &["recover"],
         &["log", "verify"],
         &["log", "dump"],
         &["log", "tail"],

@@ -50,7 +50,7 @@ fn the_plan_is_documented_and_changes_nothing() {
     let both = ["recover", &data, "--peers", "127.0.0.1:9", "--no-peers"];
     check_fails(&both, USAGE, &["--peers", "--no-peers"]);
     let gone = scratch.0.join("gone").display().to_string();
-    check_fails(&["recover", &gone], FAILED, &[&gone, "does not exist"]);
+    check_fails(&["recover", &gone], USAGE, &[&gone, "is not there"]);
     let (code, _, stderr) = run(&["recover", &nothing]);
     assert_eq!(code, FAILED);
     assert!(stderr.contains("none of these directories") && stderr.contains(&nothing), "{stderr}");

@@ -78,6 +78,7 @@ fn voter(text: &str) -> Result<NewVoter, quorate::FormatError> {
 pub(crate) fn recover(args: Args) -> Outcome {
     // Held to the end: what is looked at must not change, and no node may run on it.
     let mut locks = Vec::new();
+    args.copies.iter().try_for_each(|copy| super::directory(copy))?;
     for directory in &args.copies {
         let lock = OsDisk::lock(directory, "quorate recover");
         locks.push(lock.or_else(|error| failed(error.to_string()))?);
