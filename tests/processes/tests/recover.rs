@@ -15,10 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: usize = 20;
 const LEAP: u64 = 1_000_000;
 
-fn cluster(name: &str, nodes: u32) -> Cluster {
+fn cluster(name: &str, nodes: u32, settings: &[&str]) -> Cluster {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&root);
-    let mut cluster = Cluster::format(&binary(Profile::Dev).unwrap(), &root, nodes, &[]).unwrap();
+    let mut cluster =
+        Cluster::format(&binary(Profile::Dev).unwrap(), &root, nodes, settings).unwrap();
     cluster.start_all().unwrap();
     cluster.wait_until_level(PATIENCE).unwrap();
     cluster
@@ -118,7 +119,7 @@ fn reconfigure(cluster: &Cluster, node: u32, lines: &str) {
 
 #[test]
 fn one_of_three_goes_on_alone_and_no_version_comes_twice() {
-    let mut cluster = cluster("recover-one", 3);
+    let mut cluster = cluster("recover-one", 3, &[]);
     let leader = cluster.wait_for_leader(PATIENCE).unwrap();
     put(&cluster, leader, 0);
     cluster.wait_until_level(PATIENCE).unwrap();
@@ -207,7 +208,7 @@ fn one_of_three_goes_on_alone_and_no_version_comes_twice() {
 
 #[test]
 fn three_nodes_go_on_at_other_addresses_with_nothing_lost_and_once_more() {
-    let mut cluster = cluster("recover-moved", 3);
+    let mut cluster = cluster("recover-moved", 3, &[]);
     for round in 0..2 {
         let leader = cluster.wait_for_leader(PATIENCE).unwrap();
         put(&cluster, leader, round);
@@ -256,7 +257,7 @@ fn three_nodes_go_on_at_other_addresses_with_nothing_lost_and_once_more() {
 
 #[test]
 fn the_newest_copy_counts_and_damage_only_where_there_is_nothing_better() {
-    let mut cluster = cluster("recover-ages", 3);
+    let mut cluster = cluster("recover-ages", 3, &[]);
     let leader = cluster.wait_for_leader(PATIENCE).unwrap();
     put(&cluster, leader, 0);
     cluster.wait_until_level(PATIENCE).unwrap();
@@ -286,7 +287,8 @@ fn the_newest_copy_counts_and_damage_only_where_there_is_nothing_better() {
 
     let both = dry(&[&older, &newer, &leaders], &[]);
     assert!(both["use"] == newer.as_str() && both["lostFrom"] == Value::Null, "{both}");
-    let told = dry(&[&older, &newer, &leaders], &["--use", &older]);
+    let same = format!("{older}/../data/");
+    let told = dry(&[&older, &newer, &leaders], &["--use", &same]);
     assert_eq!(told["use"], Value::from(older.clone()));
     assert_eq!(told["lostFrom"], told["copies"][0]["logEnd"], "{told}");
     assert!(told["resumesAt"].as_u64() > both["resumesAt"].as_u64(), "no offset comes twice");
@@ -326,4 +328,49 @@ fn the_newest_copy_counts_and_damage_only_where_there_is_nothing_better() {
     let version = put(&cluster, new, 2);
     assert!(version > end + LEAP / 2, "{version}");
     assert_all_there(&cluster, old, 2);
+}
+
+/// The log begins behind a snapshot, which knows nothing of the new voters; who joins copies it.
+#[test]
+fn a_log_that_begins_at_a_snapshot_is_recovered_and_copied() {
+    let settings = [
+        "quorate.cleanup.policy=delete",
+        "metadata.log.max.record.bytes.between.snapshots=20000",
+        "metadata.max.retention.bytes=0",
+    ];
+    let mut cluster = cluster("recover-trimmed", 3, &settings);
+    let leader = cluster.wait_for_leader(PATIENCE).unwrap();
+    poll("trimmed logs", PATIENCE, || {
+        put(&cluster, leader, 0);
+        let trimmed = |id| cluster.node(id).status().is_some_and(|status| status.log_start > 0);
+        (1..=3).all(trimmed).then_some(())
+    })
+    .unwrap();
+    cluster.wait_until_level(PATIENCE).unwrap();
+    kill_all(&mut cluster);
+    let (left, joins) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let (own, at) = (data(&cluster, left), cluster.node(left).raft);
+    let done = planned(&[&own, "--voters", &format!("{left}@{at}"), "--no-peers", "--yes"]);
+    let committed = done["copies"][0]["committedAtLeast"].as_u64().unwrap();
+    assert!(committed > 0 && done["lostFrom"].as_u64() >= Some(committed), "{done}");
+    cluster.start(left).unwrap();
+    cluster.wait_for_leader(PATIENCE).unwrap();
+    assert_all_there(&cluster, left, 0);
+
+    let servers = format!("controller.quorum.bootstrap.servers={at}");
+    reconfigure(&cluster, joins, &format!("\ncontroller.quorum.voters=\n{servers}\n"));
+    cluster.forget(joins).unwrap();
+    cluster.start(joins).unwrap();
+    let voter = format!("{joins}@{}", cluster.node(joins).raft);
+    let (code, stdout, stderr) =
+        quorate(&["quorum", "add", &voter, "--bootstrap", &at.to_string()]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    put(&cluster, left, 1);
+    assert_all_there(&cluster, joins, 1);
+    let status = cluster.node(joins).status().unwrap();
+    let mut voters: Vec<u32> = status.voters.iter().map(|voter| voter.node).collect();
+    voters.sort_unstable();
+    let mut expected = [left, joins];
+    expected.sort_unstable();
+    assert!(voters == expected && status.log_start > 0, "{status:?}");
 }

@@ -88,8 +88,13 @@ pub(crate) fn recover(args: Args) -> Outcome {
     if !args.json {
         out::line(&table(&copies));
     }
+    // However its path is written.
+    let same = |copy: &&PathBuf| {
+        let wanted = args.wanted.as_ref().and_then(|wanted| wanted.canonicalize().ok());
+        wanted.is_some() && copy.canonicalize().ok() == wanted
+    };
     let wish = Wish {
-        directory: args.wanted.clone(),
+        directory: args.copies.iter().find(same).or(args.wanted.as_ref()).cloned(),
         voters: args.voters.clone(),
         listener: args.listener.clone(),
         skip: args.skip_offsets,
@@ -280,6 +285,12 @@ fn in_words(plan: &Plan, done: &Done) -> String {
             plan.epoch
         ),
     });
+    lines.extend(plan.beyond.iter().map(|other| {
+        format!(
+            "{} holds records that do not count: format it anew before its node starts",
+            other.display()
+        )
+    }));
     if plan.loss.is_some() && plan.skip < LEAP {
         lines.push(format!(
             "only {} offsets are passed over: what was written beyond them and is lost would get its version anew",

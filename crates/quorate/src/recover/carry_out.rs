@@ -223,6 +223,7 @@ mod tests {
             epoch: Epoch(1_006),
             loss: Some(Offset(RECORDS)),
             skip: 5,
+            beyond: Vec::new(),
         }
     }
 

@@ -82,6 +82,8 @@ pub struct Plan {
     pub loss: Option<Offset>,
     /// How many offsets are passed over, so that none is given out a second time.
     pub skip: u64,
+    /// The copies that hold records which the chosen one lacks.
+    pub beyond: Vec<PathBuf>,
 }
 
 /// Decides, or says what is missing.
@@ -131,7 +133,10 @@ pub fn plan(copies: &[Copied], wish: &Wish) -> Result<Plan, RecoverError> {
     let listener = listener.or(own.first()).and_then(|voter| voter.endpoints.first());
     let listener = listener.map_or(wish.listener.clone(), |listener| listener.name.clone());
     let skip = wish.skip.unwrap_or(if loses { known + LEAP } else { 0 });
-    Ok(Plan { chosen, voters, listener, epoch, loss: loses.then_some(end), skip })
+    let order = chosen.facts.last.log_order();
+    let beyond = usable.iter().filter(|(_, _, facts)| facts.last.log_order() > order);
+    let beyond = beyond.map(|(_, at, _)| at.to_path_buf()).collect();
+    Ok(Plan { chosen, voters, listener, epoch, loss: loses.then_some(end), skip, beyond })
 }
 
 fn named<'a>(
@@ -365,7 +370,10 @@ mod tests {
         assert!(matches!(undecided, RecoverError::Undecided { .. }), "{undecided}");
         for (directory, loss) in [("d1", 90), ("d2", 80)] {
             let wish = Wish { directory: Some(directory.into()), ..all() };
-            assert_eq!(plan(&copies, &wish).unwrap().loss, Some(Offset(loss)));
+            let plan = plan(&copies, &wish).unwrap();
+            assert_eq!(plan.loss, Some(Offset(loss)));
+            let beyond: &[PathBuf] = if loss == 90 { &[] } else { &["d1".into()] };
+            assert_eq!(plan.beyond, beyond);
         }
         let less = Wish { directory: Some("d2".into()), ..all() };
         assert_eq!(plan(&copies, &less).unwrap().skip, LEAP + 10, "none of what the other has");
