@@ -296,4 +296,54 @@ mod tests {
         }
         assert!(cuts > 20, "{cuts} cuts");
     }
+
+    /// Whatever byte of whatever file has changed: a survey ends, changes nothing, and does not
+    /// call a log whole that is shorter than it was; what is damaged can be recovered from as far
+    /// as it says.
+    #[test]
+    fn no_changed_byte_makes_a_copy_whole_and_short() {
+        use super::super::survey::look;
+        let options = options("t");
+        let disk = used(&options);
+        let whole = look(disk.fork(), &options).unwrap();
+        assert_eq!((whole.last.offset, whole.damage.len()), (Offset(RECORDS), 0), "{whole:?}");
+        let (mut looked, mut refused, mut damaged) = (0, 0, 0);
+        for path in quorate_log::files(&disk, "").unwrap() {
+            let mut reader = disk.clone();
+            let file = reader.open(&path, quorate_log::Mode::Read).unwrap();
+            let mut bytes = vec![0; reader.len(&file).unwrap() as usize];
+            reader.read(&file, 0, &mut bytes).unwrap();
+            // Most of the mark's file is room between its slots.
+            for at in (0..bytes.len()).filter(|at| bytes.len() < 2_000 || at % 64 < 48) {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << (at % 8);
+                let rotten = disk.fork();
+                rotten.put(&path, &changed);
+                looked += 1;
+                match look(rotten.clone(), &options) {
+                    Err(_) => refused += 1,
+                    Ok(facts) if facts.damage.is_empty() => {
+                        let same = facts.last == whole.last && facts.meta.node == whole.meta.node;
+                        assert!(same || path == "meta.properties", "{path} {at}: {facts:?}");
+                    }
+                    Ok(facts) => {
+                        damaged += 1;
+                        let plan = plan();
+                        let mut mended = rotten.fork();
+                        let end = write(&mut mended, &options, &plan, 2).unwrap();
+                        assert_eq!(end, facts.last.offset + 3 + plan.skip);
+                        // Whoever starts on it finds nothing wrong, and may lead.
+                        let found = repair(&mut mended, &options, |_| false).unwrap();
+                        assert_eq!((found.end, found.must_reach), (end, None), "{path} {at}");
+                    }
+                }
+                let mut after = rotten.clone();
+                let file = after.open(&path, quorate_log::Mode::Read).unwrap();
+                let mut left = vec![0; changed.len()];
+                after.read(&file, 0, &mut left).unwrap();
+                assert!(left == changed, "{path} was changed by a look");
+            }
+        }
+        assert!(looked > 1_500 && refused > 50 && damaged > 300, "{looked} {refused} {damaged}");
+    }
 }

@@ -68,12 +68,11 @@ pub(super) fn options(topic: &str) -> Options {
 
 /// Looks at a directory. The caller holds its lock.
 pub fn survey(directory: &Path, topic: &str) -> Copied {
-    let found = look(directory, &options(topic)).map_err(|error| error.to_string());
+    let found = look(OsDisk::new(directory), &options(topic)).map_err(|error| error.to_string());
     Copied { directory: directory.to_owned(), found }
 }
 
-fn look(directory: &Path, options: &Options) -> Result<Facts, Error> {
-    let mut disk = OsDisk::new(directory);
+pub(super) fn look<D: Disk>(mut disk: D, options: &Options) -> Result<Facts, Error> {
     let meta = Meta::read(&mut disk)?;
     let findings = verify(&mut disk, "")?;
     let mut damage: Vec<String> =
