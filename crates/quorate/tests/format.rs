@@ -7,7 +7,9 @@
 mod support;
 
 use std::fs;
-use support::{FAILED, Scratch, USAGE, check_fails, run};
+use std::net::TcpListener;
+use std::process::Stdio;
+use support::{FAILED, Process, Scratch, USAGE, check_fails, quorate, run, wait_for};
 
 const A: &str = "Qmy_DlauSqSmlsg-3MzqEw";
 const B: &str = "MvDxzVmcRsaTz33bUuRU6A";
@@ -172,4 +174,41 @@ fn all_directories_of_a_kafka_node_are_formatted() {
     fs::write(others.join("meta.properties"), "version=1\ncluster.id=x\nnode.id=1\n").unwrap();
     let refused = [&format[..], &["--ignore-formatted"]].concat();
     check_fails(&refused, FAILED, &["cluster.id=x", &others.display().to_string()]);
+}
+
+/// T40, T33
+#[test]
+fn a_cluster_that_has_a_quorum_gets_no_second_one() {
+    let scratch = Scratch::new("format-second");
+    // Free a moment ago.
+    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let file = |id: u32, listens: &str| {
+        let text = format!(
+            "node.id={id}\nlog.dirs={}\nlisteners=CONTROLLER://{listens}\n\
+             controller.quorum.bootstrap.servers=127.0.0.1:1,{at}\n",
+            scratch.0.join(format!("data-{id}")).display()
+        );
+        scratch.write(&format!("node-{id}.properties"), &text)
+    };
+    let (first, second) = (file(1, &at.to_string()), file(2, "127.0.0.1:19099"));
+    let (code, _, stderr) = run(&["format", "-c", &first, "-t", "one", "--standalone"]);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let node = quorate(&["run", &first]).stderr(Stdio::null()).spawn().unwrap();
+    let _node = Process(node);
+    let status = ["quorum", "status", "--bootstrap", &at.to_string()];
+    wait_for("a leader", || (run(&status).0 == 0).then_some(()));
+
+    let list = format!("1@{at}:{A},2@127.0.0.1:19099:{B}");
+    let says = ["the cluster one has a quorum already", "node 1 leads", "--no-initial-controllers"];
+    for flags in [&["--standalone"][..], &["-I", &list]] {
+        check_fails(&[&["format", "-c", &second, "-t", "one"], flags].concat(), FAILED, &says);
+        assert!(!scratch.0.join("data-2").exists());
+    }
+    // Another cluster is nobody's business, and is worth a word.
+    let other = ["format", "-c", &second, "-s", "-t", "two"];
+    let moved = format!("log.dirs={}", scratch.0.join("data-3").display());
+    let (code, _, stderr) = run(&[&other[..], &["--override", &moved]].concat());
+    assert!(code == 0 && stderr.contains("are of the cluster one"), "{stderr}");
+    let joins = ["format", "-c", &second, "-t", "one", "--no-initial-controllers"];
+    assert_eq!(run(&joins).0, 0);
 }

@@ -1,10 +1,10 @@
 //! `quorate format`: what the library's `format_as` does, said to a person.
 
-use super::controllers::shown;
-use super::{Failure, Outcome, failed, out, run};
+use super::controllers::{describe, shown};
+use super::{Failure, Outcome, block_on, failed, out, run};
 use clap::Parser;
 use quorate::settings::{MachineName, Settings};
-use quorate::{Bootstrap, Formatted, Formatting, Founders, InitialController};
+use quorate::{Bootstrap, Config, Formatted, Formatting, Founders, InitialController};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -82,6 +82,7 @@ pub(crate) fn format(args: Args) -> Outcome {
     settings.notes.iter().for_each(|note| out::warning(note));
     warn(&settings, &how.founders);
     let config = &settings.config;
+    no_second_quorum(config, &how)?;
     let Formatted { cluster, directory: id, already, release } =
         quorate::format_as(config, &how).or_else(|error| failed(error.to_string()))?;
     let directory = config.directory.display();
@@ -171,6 +172,37 @@ fn formatting(args: &Args, settings: &Settings) -> Outcome<Formatting> {
         complete: args.ignore_formatted,
         bootstrap,
     })
+}
+
+/// A directory that is to begin a quorum is refused while one of that cluster lives: two would form
+/// (T40), or a voter would come back that has forgotten what it confirmed (T33).
+fn no_second_quorum(config: &Config, how: &Formatting) -> Outcome {
+    let flag = match &how.founders {
+        Founders::Alone => "--standalone",
+        Founders::These(_) => "--initial-controllers",
+        Founders::Configured | Founders::Asked => return Ok(()),
+    };
+    if config.bootstrap.is_empty() {
+        return Ok(());
+    }
+    let Ok(quorum) = block_on(async { Ok(describe(&config.bootstrap).await) })? else {
+        // As it should be: there is none yet.
+        return Ok(());
+    };
+    if how.cluster.as_ref() != Some(&quorum.cluster) {
+        out::warning(&format!(
+            "the controllers that controller.quorum.bootstrap.servers names are of the cluster {}, and this directory \
+             will be of another one",
+            quorum.cluster
+        ));
+        return Ok(());
+    }
+    failed(format!(
+        "the cluster {} has a quorum already: node {} leads epoch {}. A node that is formatted with {flag} would be \
+         a voter without having asked anybody: of a second quorum, or of this one with an empty log in place of what \
+         it had confirmed. Format it with --no-initial-controllers, start it, and add it with `quorate quorum add`",
+        quorum.cluster, quorum.leader, quorum.epoch
+    ))
 }
 
 /// What an operator should hear of the voters before they are in a log.
