@@ -1,6 +1,7 @@
 //! What a log holds, batch by batch, as told by the jobs that its replica gave to the disk. Kept by
 //! the world beside each node, so that checkers never have to trust the replica's own marks.
 
+use crate::seats::{self, Voters};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch};
 use quorate_log::{Batches, Job};
@@ -12,6 +13,8 @@ pub(crate) struct Entry {
     pub end: Offset,
     pub epoch: Epoch,
     pub bytes: Bytes,
+    /// The voters that it names.
+    pub voters: Option<Voters>,
 }
 
 /// The batches of one log, from offset 0 on without gaps.
@@ -41,6 +44,7 @@ pub(crate) fn entries(bytes: &Bytes) -> impl Iterator<Item = Entry> {
         base: batch.base(),
         end: batch.end(),
         epoch: batch.epoch(),
+        voters: seats::named(&batch),
         bytes: batch.bytes,
     })
 }

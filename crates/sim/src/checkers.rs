@@ -3,6 +3,8 @@
 
 mod acknowledged_never_lost;
 mod caretaker_takes_nothing;
+mod change_is_safe_when_made;
+mod changes_as_answered;
 mod committed_never_changes;
 mod epoch_table_matches_log;
 mod files_reopen;
@@ -13,9 +15,13 @@ mod machines_equal_at_equal_offset;
 mod no_message_before_durable;
 mod one_leader_per_epoch;
 mod remembered;
+mod voters_change_by_one;
+mod votes_as_itself;
 
 pub(crate) use acknowledged_never_lost::{AcknowledgedNeverLost, key_name};
 pub(crate) use caretaker_takes_nothing::caretaker_takes_nothing;
+pub(crate) use change_is_safe_when_made::{Making, change_is_safe_when_made};
+pub(crate) use changes_as_answered::{change_is_committed, changes_as_answered};
 pub(crate) use committed_never_changes::CommittedNeverChanges;
 pub(crate) use epoch_table_matches_log::epoch_table_matches_log;
 pub(crate) use files_reopen::{Written, files_reopen};
@@ -26,11 +32,15 @@ pub(crate) use machines_equal_at_equal_offset::MachinesEqualAtEqualOffset;
 pub(crate) use no_message_before_durable::NoMessageBeforeDurable;
 pub(crate) use one_leader_per_epoch::OneLeaderPerEpoch;
 pub(crate) use remembered::Remembered;
+pub(crate) use voters_change_by_one::VotersChangeByOne;
+pub(crate) use votes_as_itself::VotesAsItself;
 
 use crate::book::{Book, Lost};
 use crate::network::Process;
-use quorate_base::Offset;
+use crate::seats::Seats;
+use quorate_base::{Offset, ReplicaKey};
 use quorate_raft::View;
+use std::collections::BTreeMap;
 
 /// What a checker found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +73,9 @@ pub(crate) struct Logs<'a> {
     pub durable: &'a [Offset],
     /// What each had before it was damaged: until it has that again it votes only for who has it.
     pub lost: &'a [Option<Lost>],
-    /// Nodes of lower index are voters.
-    pub voters: usize,
+    /// Who each node is now.
+    pub keys: &'a [ReplicaKey],
+    /// What those had that came back as others, with an empty disk.
+    pub gone: &'a BTreeMap<ReplicaKey, Lost>,
+    pub seats: &'a Seats,
 }

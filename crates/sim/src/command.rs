@@ -102,7 +102,7 @@ impl<R: Fn(&Plan, &How) -> Outcome> Sweep<'_, R> {
         if done < count {
             say("stopped at the first failure; --keep-going goes on");
         }
-        for mark in marks::ALL.iter().chain([&marks::UNDECIDED]) {
+        for mark in marks::ALL.iter().chain([&marks::UNDECIDED, &marks::MAJORITY_LOST]) {
             say(format!("{:>9}  {mark}", all.count(mark)));
         }
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

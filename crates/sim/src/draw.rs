@@ -4,7 +4,8 @@
 //! does not forgive at its time is left out there.
 
 use crate::options::Options;
-use crate::plan::{Ask, Broken, Down, Garble, Step, When};
+use crate::plan::{Ask, Broken, Down, Garble, Naming, Step, When};
+use crate::seats::Change;
 use quorate_base::{Rng, Span, Time};
 
 fn span(rng: &mut Rng, least_ms: u64, most_ms: u64) -> Span {
@@ -134,6 +135,50 @@ fn parts(node: u32, nodes: u64, rng: &mut Rng) -> (Vec<u32>, Vec<u32>) {
 /// Another node than this one, if there is one.
 fn other(node: u32, nodes: u64, rng: &mut Rng) -> u32 {
     1 + (u64::from(node) + rng.below(nodes - 1)) as u32 % nodes as u32
+}
+
+/// What administrators ask of the voters, until the faults end.
+pub(crate) fn changes(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
+    let mut steps = Vec::new();
+    // Static voters refuse all of it.
+    if options.dynamic == 0 && !rng.one_in(12) {
+        return steps;
+    }
+    let until = Time(options.heal_ms * 1_000);
+    let nodes = options.voters + options.observers;
+    let every = [100, 250, 600, 1_500][rng.below(4) as usize];
+    let wrong = [2, 8, 40][rng.below(3) as usize];
+    let mut at = Time(0) + span(rng, 1, 2 * every);
+    while at < until {
+        // Two at once, now and then.
+        let count = if rng.one_in(6) { 2 } else { 1 };
+        for _ in 0..count {
+            let node = 1 + rng.below(nodes) as u32;
+            if rng.one_in(12) {
+                steps.push((at, Step::Replace { node, lasts: span(rng, 1, 300) }));
+                continue;
+            }
+            let change = if rng.one_in(2) { Change::Add } else { Change::Remove };
+            let asks = rng.one_in(4).then(|| 1 + rng.below(nodes) as u32);
+            let when_committed = change == Change::Remove || !rng.one_in(3);
+            let namings = if change == Change::Add { 3 } else { 2 };
+            let naming = match rng.one_in(wrong) {
+                true => Naming::NAMES[1 + rng.below(namings) as usize].0,
+                false => Naming::Right,
+            };
+            steps.push((at, Step::Change { change, node, asks, when_committed, naming }));
+        }
+        // Whoever appends it may be alone with it.
+        if rng.one_in(10) {
+            let alone = 1 + rng.below(nodes) as u32;
+            let others = (1..=nodes as u32).filter(|node| *node != alone).collect();
+            let (from, lasts) = (vec![alone], span(rng, 100, 1_500));
+            let cut = Step::Cut { from, to: others, both: true, lasts };
+            steps.push((at + span(rng, 0, 8), cut));
+        }
+        at += span(rng, 1, 2 * every);
+    }
+    steps
 }
 
 /// What clients ask, until the faults end.

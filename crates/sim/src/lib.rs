@@ -8,6 +8,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test ends where a fact is missing"))]
 
+mod admin;
 mod book;
 mod checkers;
 mod clients;
@@ -26,6 +27,7 @@ mod own;
 mod plan;
 mod queue;
 mod run;
+mod seats;
 mod shrink;
 mod trace;
 mod words;
@@ -38,7 +40,8 @@ pub use near::nearest;
 pub use options::Options;
 pub use own::{Said, SaidOf, Subject};
 pub use plan::{
-    Ask, BadPlan, Broken, Down, Fault, Garble, Plan, Step, When, parse_seed, parse_span,
+    Ask, BadPlan, Broken, Down, Fault, Garble, Naming, Plan, Step, When, parse_seed, parse_span,
 };
 pub use run::{How, Outcome, run, run_own};
+pub use seats::Change;
 pub use shrink::shrink;

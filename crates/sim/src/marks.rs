@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 59] = [
+pub const ALL: [&str; 85] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -64,10 +64,38 @@ pub const ALL: [&str; 59] = [
     "a node was upgraded",
     "a caretaker led",
     "a leader could not be asked for a client",
+    "a voter was added",
+    "a voter was removed",
+    "a change was answered early",
+    "a leader removed itself",
+    "a removed leader resigned",
+    "a removed leader stood again",
+    "one stood that had not heard of its removal",
+    "voters were cut off a log",
+    "a voter came back as another, and observed",
+    "a voter's disk was replaced",
+    "a change was refused: not the leader",
+    "a change was refused: no directory",
+    "a change was refused: no listener",
+    "a change was refused: the leader is new",
+    "a change was refused: static voters",
+    "a change was refused: another one is not finished",
+    "a change was refused: a voter of that id",
+    "a change was refused: a voter with another directory",
+    "a change was refused: no such voter",
+    "a change was refused: the only voter",
+    "a change was refused: the new one is silent",
+    "a change was refused: another replica answers",
+    "a change was refused: the new one lacks records",
+    "a change was refused: too few would follow",
+    "a change was not committed in time",
+    "a change was lost with its leadership",
 ];
 
-/// A search that was given up. The one mark that may stay at zero, and should.
+/// A search that was given up. It may stay at zero, and should.
 pub const UNDECIDED: &str = "a history was too long to judge";
+/// What changes and faults left could not elect anybody. It may stay at zero, and should.
+pub const MAJORITY_LOST: &str = "a quorum lost its majority";
 
 /// Counts by mark.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -79,7 +107,10 @@ impl Marks {
     }
 
     pub(crate) fn add(&mut self, mark: &'static str, times: u64) {
-        debug_assert!(ALL.contains(&mark) || mark == UNDECIDED, "{mark} is listed");
+        debug_assert!(
+            ALL.contains(&mark) || [UNDECIDED, MAJORITY_LOST].contains(&mark),
+            "{mark} is listed"
+        );
         *self.0.entry(mark).or_default() += times;
     }
 

@@ -5,16 +5,18 @@
 use crate::book::Book;
 use crate::clients::Broken;
 use crate::options::Options;
+use crate::seats::{Seats, first_directory, head};
 use bytes::Bytes;
-use quorate_base::{Offset, ReplicaId, Rng, Span, Time, Uuid};
+use quorate_base::{Offset, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
 use quorate_log::{
-    Disk, Job, Log, MemoryDisk, Meta, Mode, Read, Reserved, Store, format, read_cold,
+    Disk, Founding, Head, Job, Log, MemoryDisk, Meta, Mode, Read, Reserved, Store, found, read_cold,
 };
 use quorate_machine::Machine;
 use quorate_node::config::{Cleanup, Config, Generation, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
 use quorate_node::{ClientId, Lane, Replica};
 use quorate_raft::{Endpoint, WriteId};
+use quorate_wire::message::Listener;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -111,6 +113,8 @@ pub(crate) struct Node<M: Machine> {
     pub mending: bool,
     /// Its directory was formatted anew at least once.
     pub wiped: bool,
+    /// The id of its directory.
+    directory: Uuid,
     /// Milliseconds between its time of day and the world's.
     pub wall_ahead_ms: i64,
     index: usize,
@@ -146,11 +150,13 @@ impl<M: Machine> Node<M> {
         let voter = (index as u64) < options.voters;
         let anonymous = !voter && index as u64 + options.anonymous >= everyone;
         let bootstrap: Vec<HostPort> = match options.bootstrap {
+            _ if options.dynamic == 1 => (0..everyone as usize).map(at).collect(),
             0 => Vec::new(),
             1 | 2 => (0..everyone as usize).step_by(2).map(at).collect(),
             _ => vec![at(0)],
         };
-        let voters = if options.bootstrap == 2 && !voter { Vec::new() } else { voters };
+        let asks = options.dynamic == 1 || options.bootstrap == 2 && !voter;
+        let voters = if asks { Vec::new() } else { voters };
         let config = Config {
             bootstrap,
             segment_ms: options.segment_ms,
@@ -195,26 +201,53 @@ impl<M: Machine> Node<M> {
             rotten: false,
             mending: false,
             wiped: false,
+            directory: first_directory(index),
             wall_ahead_ms: 0,
             index,
             rate,
             rng,
         };
-        node.format(index as u8 + 1);
+        let seats = Seats::new(options);
+        let founders = (seats.dynamic && voter)
+            .then(|| head(seats.behind(&[]), |id| node.listener_of(id.0 as usize - 1)));
+        node.format(first_directory(index), founders.unwrap_or_default());
         node
     }
 
-    /// A new, formatted disk, with another directory id for each `letter`.
-    pub fn format(&mut self, letter: u8) {
+    /// A new, formatted disk. Founders know the first voters.
+    pub fn format(&mut self, directory: Uuid, voters: Head) {
         self.disk = MemoryDisk::default();
+        self.directory = directory;
         let meta = Meta {
             cluster: "simulated".to_owned(),
             node: ReplicaId(self.index as u32 + 1),
-            directory: Some(Uuid([letter; 16])),
+            directory: Some(directory),
         };
         let partition = log_options(&self.config).partition;
         let topic = self.config.topic_id;
-        format(&mut self.disk, &partition, &meta, topic).expect("the disk is new");
+        let founding = Founding { voters, ..Founding::default() };
+        found(&mut self.disk, &partition, &meta, topic, &founding).expect("the disk is new");
+    }
+
+    /// Who it is to others; one without `node.id` is nobody's.
+    pub fn key(&self) -> ReplicaKey {
+        ReplicaKey::new(ReplicaId(self.index as u32 + 1), Some(self.directory))
+    }
+
+    /// Whether it has a `node.id`, and so may become a voter.
+    pub fn has_id(&self) -> bool {
+        self.config.id.is_some()
+    }
+
+    /// Where a node listens.
+    pub fn listener_of(&self, node: usize) -> Listener {
+        let (name, host) = (self.config.listener.clone(), host(node));
+        Listener { name, host, port: PORT, ..Listener::default() }
+    }
+
+    /// `controller.quorum.fetch.timeout.ms`
+    pub fn fetch_timeout(&self) -> Span {
+        self.config.fetch_timeout
     }
 
     /// The rule that it breaks.
@@ -391,6 +424,10 @@ impl<M: Machine> Node<M> {
         let names = self.disk.clone().list(&partition).expect("the disk does not fail");
         let names: Vec<String> =
             names.into_iter().filter(|name| name.ends_with(".checkpoint")).collect();
+        // Nobody else has what the bootstrap snapshot says for certain: damage there ends the
+        // start.
+        let names: Vec<String> =
+            names.into_iter().filter(|name| !name.starts_with("00000000000000000000-")).collect();
         let count = names.len() as u64;
         let name = names.into_iter().nth(at.checked_rem(count)? as usize)?;
         let path = format!("{partition}/{name}");

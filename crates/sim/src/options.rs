@@ -34,7 +34,7 @@ macro_rules! options {
 }
 
 options! {
-    /// Nodes 1 to so many vote.
+    /// Nodes 1 to so many vote; where `dynamic` is 1, at first.
     voters: 1..=15,
     /// So many more only copy.
     observers: 0..=15,
@@ -100,6 +100,9 @@ options! {
     /// The voters that are not to lead, as bits: the lowest is node 1. If no other is left when the
     /// faults end, they may after all.
     never_lead: 0..=(1 << 15) - 1,
+    /// 1: the voters are in the log (`kraft.version` 1), founded by a bootstrap snapshot, and may
+    /// change. All nodes are bootstrap servers then, and `bootstrap` means nothing.
+    dynamic: 0..=1,
     /// So many voters stay away when the faults end; never a majority.
     away: 0..=15,
     /// When faults end.
@@ -145,6 +148,7 @@ impl Default for Options {
             drift: 0,
             older: 0,
             never_lead: 0,
+            dynamic: 0,
             away: 0,
             heal_ms: 8_000,
             recover_ms: 12_000,
@@ -189,6 +193,7 @@ impl Options {
             reserve_bytes: pick(&[0, 20_000, AMPLE_RESERVE, AMPLE_RESERVE]),
             older: 0,
             never_lead: 0,
+            dynamic: 0,
             drift: pick(&[0, 20, 200, 400]),
             away: pick(&[0, 0, 1, 3]),
             heal_ms: pick(&[4_000, 6_000, 8_000]),
@@ -208,6 +213,17 @@ impl Options {
         };
         if rng.one_in(5) {
             options.never_lead = rng.below((1 << options.voters) - 1); // Never all of them.
+        }
+        // Last, so that the other seeds give what they gave before.
+        if rng.one_in(3) {
+            options.dynamic = 1;
+            options.voters = [1, 2, 3, 3, 4, 5][rng.below(6) as usize];
+            options.observers = options.observers.max(1 + rng.below(3));
+            options.anonymous = options.anonymous.min(rng.below(options.observers.min(2)));
+            let founders = (1 << options.voters) - 1;
+            options.older &= (1 << (options.voters + options.observers)) - 1;
+            options.never_lead &=
+                if options.never_lead & founders == founders { 0 } else { founders };
         }
         options
     }

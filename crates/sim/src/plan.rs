@@ -7,8 +7,9 @@
 mod parse;
 mod text;
 
-use crate::draw::{faults, workload};
+use crate::draw::{changes, faults, workload};
 use crate::options::Options;
+use crate::seats::Change;
 use quorate_base::{Rng, Span, Time};
 
 pub use parse::{BadPlan, Fault, parse_span};
@@ -72,7 +73,8 @@ pub enum Step {
     },
     /// A node goes down and comes back with its directory formatted anew. Static voters do not
     /// forgive this at any time: it happens only if all others are up, agree on a leader, and have
-    /// durably all that the node has.
+    /// durably all that the node has. Where the log names the voters it is another replica then,
+    /// and a voter is lost: that happens to a minority at a time.
     Wipe {
         /// Which.
         node: u32,
@@ -163,6 +165,27 @@ pub enum Step {
         /// For how long it is down.
         lasts: Span,
     },
+    /// An administrator asks for one voter more or one less, on a connection of its own.
+    Change {
+        /// Which of the two.
+        change: Change,
+        /// The node that is to count, or not.
+        node: u32,
+        /// Who is asked; `None` for whoever leads.
+        asks: Option<u32>,
+        /// Whether the answer is to wait for the commit.
+        when_committed: bool,
+        /// What the request says of the node.
+        naming: Naming,
+    },
+    /// A voter goes down and comes back with an empty disk, as after `Wipe`. Then an administrator
+    /// has the old one removed and the new one added, and asks until that is done.
+    Replace {
+        /// Which.
+        node: u32,
+        /// For how long it is down.
+        lasts: Span,
+    },
     /// A client asks for something, once what it asked before is decided.
     Ask {
         /// Which client.
@@ -174,6 +197,32 @@ pub enum Step {
         /// How long it waits there.
         patience: Span,
     },
+}
+
+/// What a request for other voters says of the one that it is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Naming {
+    /// The truth.
+    Right,
+    /// A directory that no node ever had.
+    Wrong,
+    /// No directory.
+    Nothing,
+    /// The directory, but not where it listens.
+    Nowhere,
+}
+
+impl Naming {
+    pub(crate) const NAMES: [(Naming, &'static str); 4] = [
+        (Naming::Right, "right"),
+        (Naming::Wrong, "wrong"),
+        (Naming::Nothing, "no-directory"),
+        (Naming::Nowhere, "no-listener"),
+    ];
+
+    fn name(self) -> &'static str {
+        Naming::NAMES.iter().find(|(naming, _)| *naming == self).map_or("", |(_, name)| name)
+    }
 }
 
 /// How a node goes down.
@@ -275,6 +324,7 @@ impl Plan {
         let options = Options::draw(&mut rng.fork());
         let mut steps = faults(&options, &mut rng.fork());
         steps.extend(workload(&options, &mut rng.fork()));
+        steps.extend(changes(&options, &mut rng.fork()));
         // What would happen after the faults does not happen, and a plan says only what does.
         steps.retain(|(at, _)| at.0 <= options.heal_ms * 1_000);
         steps.sort_by_key(|(at, _)| *at);

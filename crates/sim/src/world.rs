@@ -6,18 +6,21 @@
 //! Owns no rule of the protocol and no judgement: those are the replica's and the checkers'.
 
 mod arrivals;
+mod changes;
 mod disks;
 mod illness;
 mod lanes;
+mod members;
 mod recovery;
 mod rot;
 mod steps;
 mod turns;
 
+use crate::admin::Admin;
 use crate::book::{Book, Lost};
 use crate::checkers::{
     CommittedNeverChanges, Failure, HighWatermarkNeverFalls, LogsMatch, MachinesEqualAtEqualOffset,
-    NoMessageBeforeDurable, OneLeaderPerEpoch, Remembered,
+    NoMessageBeforeDurable, OneLeaderPerEpoch, Remembered, VotersChangeByOne, VotesAsItself,
 };
 use crate::clients::Clients;
 use crate::log_lines::LogLines;
@@ -26,10 +29,11 @@ use crate::network::{Dial, Network, Process};
 use crate::node::Node;
 use crate::plan::Plan;
 use crate::queue::Queue;
+use crate::seats::Seats;
 use crate::trace::Trace;
 use crate::words::Words;
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, ReplicaId, Rng, Span, Time};
+use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Rng, Span, Time};
 use quorate_node::{ConnId, ConnectError, ReadId, Reading};
 use quorate_raft::{RoleName, WriteId};
 use std::collections::BTreeMap;
@@ -71,6 +75,8 @@ pub(crate) enum Event {
     /// A node comes back.
     Up(usize),
     Client(u32),
+    /// The administrator goes on with the replacement of this number.
+    Errand(usize),
     Look,
 }
 
@@ -131,6 +137,13 @@ pub(crate) struct World<C: Clients> {
     durable: Vec<Offset>,
     /// What each node had before its log was damaged, until it has it again.
     lost: Vec<Option<Lost>>,
+    /// What those had that came back as others.
+    gone: BTreeMap<ReplicaKey, Lost>,
+    /// Who each node is.
+    keys: Vec<ReplicaKey>,
+    seats: Seats,
+    admin: Admin,
+    errands: Vec<changes::Errand>,
     /// The election states given to each disk: the newest durable one, then those under way.
     elections: Vec<Vec<(WriteId, Option<Bytes>)>>,
     /// How many batches of each book were compared with the other logs.
@@ -150,6 +163,8 @@ pub(crate) struct World<C: Clients> {
     remembered: Remembered,
     promises: NoMessageBeforeDurable,
     logs: LogsMatch,
+    changes: VotersChangeByOne,
+    votes: VotesAsItself,
     committed: CommittedNeverChanges,
     high_watermarks: HighWatermarkNeverFalls,
     machines: MachinesEqualAtEqualOffset,
@@ -184,6 +199,7 @@ impl<C: Clients> World<C> {
             })
             .collect();
         let count = nodes.len();
+        let keys = nodes.iter().map(Node::key).collect();
         let mut queue = Queue::new();
         for (index, (at, _)) in plan.steps.iter().enumerate() {
             queue.push(*at, Event::Step(index));
@@ -208,6 +224,11 @@ impl<C: Clients> World<C> {
             books: vec![Book::default(); count],
             durable: vec![Offset::ZERO; count],
             lost: (0..count).map(|_| None).collect(),
+            gone: BTreeMap::new(),
+            keys,
+            seats: Seats::new(options),
+            admin: Admin::default(),
+            errands: Vec::new(),
             elections: vec![vec![(WriteId(0), None)]; count],
             matched: vec![0; count],
             last: vec![Last::default(); count],
@@ -220,6 +241,8 @@ impl<C: Clients> World<C> {
             remembered: Remembered::default(),
             promises: NoMessageBeforeDurable::new(count),
             logs: LogsMatch::default(),
+            changes: VotersChangeByOne::default(),
+            votes: VotesAsItself::default(),
             committed: CommittedNeverChanges::default(),
             high_watermarks: HighWatermarkNeverFalls::default(),
             machines: MachinesEqualAtEqualOffset::default(),
@@ -284,6 +307,7 @@ impl<C: Clients> World<C> {
             }
             Event::Up(node) => self.up(node),
             Event::Client(client) => self.client(client),
+            Event::Errand(number) => self.errand_goes_on(number),
             Event::Look => self.look_around(),
         }
     }

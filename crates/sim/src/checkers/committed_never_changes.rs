@@ -3,9 +3,9 @@
 //! committed a majority of the voters has it where a crash does not reach [P36].
 
 use super::{Failure, Logs, Sight};
-use crate::book::{Book, Entry};
+use crate::book::{Book, Entry, Lost};
 use crate::network::Process;
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Epoch, Offset, ReplicaKey};
 use std::collections::BTreeMap;
 
 const NAME: &str = "committed_never_changes";
@@ -84,7 +84,9 @@ impl CommittedNeverChanges {
     }
 }
 
-fn durable_on_majority(
+/// A commit counts by the voters in force when it is made. Those behind the batch are, or the next
+/// ones: no later set is appended before the batch is committed [P71].
+pub(super) fn durable_on_majority(
     at: usize,
     entry: &Entry,
     node: usize,
@@ -92,23 +94,31 @@ fn durable_on_majority(
 ) -> Result<(), Failure> {
     let has =
         |book: &Book, durable: Offset| durable >= entry.end && book.entries.get(at) == Some(entry);
-    let holds = |voter: &usize| {
-        let lost = logs.lost[*voter].as_ref().is_some_and(|lost| has(&lost.book, lost.durable));
-        lost || has(&logs.books[*voter], logs.durable[*voter])
+    let had = |lost: &Lost| has(&lost.book, lost.durable);
+    let holds = |voter: &&ReplicaKey| {
+        let Some(node) = logs.keys.iter().position(|key| voter.names(*key)) else {
+            return logs.gone.get(voter).is_some_and(had);
+        };
+        logs.lost[node].as_ref().is_some_and(had) || has(&logs.books[node], logs.durable[node])
     };
-    let holders: Vec<usize> = (0..logs.voters).filter(holds).map(|voter| voter + 1).collect();
-    match holders.len() > logs.voters / 2 {
-        true => Ok(()),
-        false => Err(Failure::new(
-            NAME,
-            format!(
-                "node {} takes offset {} of epoch {} for committed, but of {} voters only {holders:?} \
-                 would have it after a crash",
-                node + 1,
-                entry.base,
-                entry.epoch,
-                logs.voters
-            ),
-        )),
+    let entries = &logs.books[node].entries;
+    let next = entries[at + 1..].iter().position(|entry| entry.voters.is_some());
+    let next = next.filter(|_| logs.seats.dynamic).map(|ahead| at + 2 + ahead);
+    let mut told = Vec::new();
+    for upto in [Some(at + 1), next].into_iter().flatten() {
+        let voters = logs.seats.behind(&entries[..upto]);
+        let holders: Vec<&ReplicaKey> = voters.iter().filter(holds).collect();
+        if holders.len() > voters.len() / 2 {
+            return Ok(());
+        }
+        told.push(format!("of {voters:?} only {holders:?}"));
     }
+    let what = format!(
+        "node {} takes offset {} of epoch {} for committed, but {} would have it after a crash",
+        node + 1,
+        entry.base,
+        entry.epoch,
+        told.join(", ")
+    );
+    Err(Failure::new(NAME, what))
 }

@@ -54,6 +54,7 @@ mod tests {
             end: Offset(end),
             epoch: Epoch(epoch),
             bytes: Bytes::new(),
+            voters: None,
         };
         let book = Book { entries: vec![entry(0, 2, 1), entry(2, 3, 1), entry(3, 5, 4)] };
         let holds = |table: &[(u32, u64)]| {

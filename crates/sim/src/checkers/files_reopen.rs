@@ -6,7 +6,7 @@ use super::Failure;
 use crate::book::Book;
 use bytes::Bytes;
 use quorate_base::Offset;
-use quorate_log::Recovery;
+use quorate_log::{Election, Recovery};
 
 /// What a node's files must hold at least, and may hold at most.
 pub(crate) struct Written<'a> {
@@ -38,8 +38,10 @@ pub(crate) fn files_reopen(
     if found.entries.get(..kept) != Some(&written.book.entries[..kept]) {
         return failure(format!("the batches below the durable end {durable} are not as written"));
     }
-    let election = recovery.election.as_ref().map(|election| election.encode());
-    if !written.elections.contains(&election) {
+    let election = recovery.election.as_ref();
+    // In one form while the voters are static, in the other once the log names them.
+    let forms = [election.map(Election::encode), election.map(Election::encode_dynamic)];
+    if !forms.iter().any(|form| written.elections.contains(form)) {
         return failure(format!(
             "{election:?} is none of the states written, {:?}",
             written.elections

@@ -4,9 +4,10 @@
 //! Takes nothing that would be without meaning: a number out of its range, a node that there is
 //! not, a step after the faults. The form of each kind of step is in [`FORMS`].
 
-use super::{Ask, Broken, Down, Garble, Plan, Step, When, parse_seed};
+use super::{Ask, Broken, Down, Garble, Naming, Plan, Step, When, parse_seed};
 use crate::near::nearest;
 use crate::options::Options;
+use crate::seats::Change;
 use quorate_base::{Span, Time};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,7 +78,7 @@ const LONGEST: u64 = 1_000_000 * 1_000_000;
 const KEYS: u64 = 1_000;
 
 /// How each kind of step is written. Its name is the first word after the time.
-const FORMS: [(&str, &str); 20] = [
+const FORMS: [(&str, &str); 23] = [
     ("power", "TIME power NODE for TIME"),
     ("kill", "TIME kill NODE for TIME"),
     ("stop", "TIME stop NODE for TIME"),
@@ -97,6 +98,15 @@ const FORMS: [(&str, &str); 20] = [
     ("reset", "TIME reset NODE NODE"),
     ("resign", "TIME resign NODE"),
     ("upgrade", "TIME upgrade NODE for TIME"),
+    (
+        "add",
+        "TIME add NODE at NODE committed|early right|wrong|no-directory|no-listener, or TIME add NODE at leader committed|early right|wrong|no-directory|no-listener",
+    ),
+    (
+        "remove",
+        "TIME remove NODE at NODE right|wrong|no-directory, or TIME remove NODE at leader right|wrong|no-directory",
+    ),
+    ("replace", "TIME replace NODE for TIME"),
     ("client", "TIME client CLIENT put|delete|get|peek KEY … at NODE within TIME"),
 ];
 /// How a client writes.
@@ -198,6 +208,8 @@ impl Plan {
         let step = match name {
             "cut" | "lose" | "double" | "chain" => words.network(name)?,
             "client" => words.client(self.options.clients)?,
+            "add" => words.change(Change::Add)?,
+            "remove" => words.change(Change::Remove)?,
             _ => words.on_a_node(name)?,
         };
         words.end()?;
@@ -321,6 +333,7 @@ impl<'a> Words<'a> {
             "wipe" => Step::Wipe { node, lasts: self.lasts()? },
             "flood" => Step::Flood { node, lasts: self.lasts()? },
             "upgrade" => Step::Upgrade { node, lasts: self.lasts()? },
+            "replace" => Step::Replace { node, lasts: self.lasts()? },
             "resign" => Step::Resign { node },
             "silence" => Step::Silence { a: node, b: self.node()? },
             "reset" => Step::Reset { a: node, b: self.node()? },
@@ -346,6 +359,26 @@ impl<'a> Words<'a> {
             }
             _ => return Err(Fault::Step(name.to_owned())),
         })
+    }
+
+    /// Another voter, or one less.
+    fn change(&mut self, change: Change) -> Result<Step, Fault> {
+        let node = self.node()?;
+        self.word("at")?;
+        let nodes = self.nodes;
+        let asks = self.take(format!("a node, 1 to {nodes}, or `leader`"), |word| match word {
+            "leader" => Some(None),
+            word => Some(Some(self::node(word, nodes)?)),
+        })?;
+        let adds = change == Change::Add;
+        let when_committed = match adds {
+            true => self.one_of(&[("committed", true), ("early", false)])?,
+            false => true,
+        };
+        // Where one listens that is to go, nobody asks.
+        let namings = if adds { &Naming::NAMES[..] } else { &Naming::NAMES[..3] };
+        let namings: Vec<_> = namings.iter().map(|(naming, name)| (*name, *naming)).collect();
+        Ok(Step::Change { change, node, asks, when_committed, naming: self.one_of(&namings)? })
     }
 
     /// What a client asks.
@@ -585,6 +618,21 @@ mod tests {
                 "1s client 1 get k3 always at 2 within 1s",
                 "`always` stands where this is expected: `at`; it is written TIME client CLIENT get|peek KEY at NODE within TIME",
             ),
+            // Voters.
+            ("1s add 4 at leader early right", "`4` stands where this is expected: a node, 1 to 3"),
+            (
+                "1s add 3 at any early right",
+                "`any` stands where this is expected: a node, 1 to 3, or `leader`",
+            ),
+            (
+                "1s add 3 at 1 right",
+                "`right` stands where this is expected: `committed` or `early`",
+            ),
+            (
+                "1s remove 3 at leader no-listener",
+                "`no-listener` stands where this is expected: `right` or `wrong` or `no-directory`;",
+            ),
+            ("1s replace 3", "it ends where this is expected: `for`"),
             ("1s client 1 get k3 at 2", "it ends where this is expected: `within`"),
         ] {
             let said = said(line);

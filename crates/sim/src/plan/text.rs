@@ -2,6 +2,7 @@
 //! what a step does.
 
 use super::{Ask, Down, Garble, Plan, Step, When};
+use crate::seats::Change;
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -87,6 +88,19 @@ impl fmt::Display for Step {
             Step::Reset { a, b } => write!(f, "reset {a} {b}"),
             Step::Resign { node } => write!(f, "resign {node}"),
             Step::Upgrade { node, lasts } => write!(f, "upgrade {node} for {}", Seconds(lasts.0)),
+            Step::Change { change, node, asks, when_committed, naming } => {
+                let verb = if *change == Change::Add { "add" } else { "remove" };
+                write!(f, "{verb} {node} at ")?;
+                match asks {
+                    Some(asks) => write!(f, "{asks}")?,
+                    None => f.write_str("leader")?,
+                }
+                if *change == Change::Add {
+                    f.write_str(if *when_committed { " committed" } else { " early" })?;
+                }
+                write!(f, " {}", naming.name())
+            }
+            Step::Replace { node, lasts } => write!(f, "replace {node} for {}", Seconds(lasts.0)),
             Step::Ask { client, ask, node, patience } => {
                 write!(f, "client {client} {ask} at {node} within {}", Seconds(patience.0))
             }

@@ -25,7 +25,7 @@ impl<C: Clients> World<C> {
             Arrival::Closed(process, conn) => (process, conn, None),
         };
         if process.node == self.nodes.len() {
-            return Ok(());
+            return self.admin_hears(conn, frame);
         }
         self.trace.mix(&[self.now.0, process.node as u64, conn.0, 1]);
         let Some((running, local)) = self.running(process.node) else { return Ok(()) };

@@ -7,6 +7,7 @@ use crate::checkers::{Failure, Written, caretaker_takes_nothing, files_reopen};
 use crate::clients::Clients;
 use crate::network::{Host, Process};
 use crate::node::Broke;
+use bytes::Bytes;
 use quorate_base::{Offset, Span};
 use quorate_log::{Batches, Job, Recovery};
 use quorate_node::{Errand, ReadId, Reading};
@@ -38,7 +39,7 @@ impl<C: Clients> World<C> {
         }
         if let Job::Append(append) = &job
             && self.nodes[node].never_leads()
-            && self.voters() > 1
+            && self.seats.behind(&self.books[node].entries).len() > 1
             && self.nodes[node]
                 .running
                 .as_ref()
@@ -65,6 +66,7 @@ impl<C: Clients> World<C> {
         if let Job::Replace { bytes, .. } = &job {
             self.elections[node].push((id, Some(bytes.clone())));
         }
+        self.note_change(node, &job)?;
         let kept = self.books[node].follow(&job);
         self.matched[node] = self.matched[node].min(kept);
         self.promises.given(node, id, &job, self.books[node].end());
@@ -108,6 +110,7 @@ impl<C: Clients> World<C> {
         let known = self.matched[node];
         if known < until {
             self.logs.see(node, &self.books[node], known, until)?;
+            self.changes.see(node, &self.books[node], &self.seats, known, until)?;
             self.matched[node] = until;
         }
         Ok(())
@@ -237,7 +240,11 @@ impl<C: Clients> World<C> {
         self.matched[node] = 0;
         self.match_log(node, self.books[node].entries.len())?;
         self.durable[node] = recovery.end;
-        let state = recovery.election.map(|election| election.encode());
+        let dynamic = self.elections[node].iter().flat_map(|(_, state)| state).any(is_dynamic);
+        let state = recovery.election.map(|election| match dynamic {
+            true => election.encode_dynamic(),
+            false => election.encode(),
+        });
         state.as_ref().map_or(Ok(()), |state| self.remembered.see(node, state))?;
         self.elections[node] = vec![(WriteId(0), state)];
         self.promises.found(node, recovery.end, &self.remembered);
@@ -292,6 +299,11 @@ impl<C: Clients> World<C> {
         let lasts = if self.phase == Phase::Faults { lasts } else { Span::ms(1) };
         self.queue.push(self.now + lasts, Event::Up(process.node));
     }
+}
+
+/// Whether an election state has the form that it has once the log names the voters.
+fn is_dynamic(state: &Bytes) -> bool {
+    String::from_utf8_lossy(state).contains("votedDirectoryId")
 }
 
 fn reading(read: &Reading) -> String {

@@ -3,6 +3,7 @@
 //! does not forgive, and keeps those from happening.
 
 use super::{Event, World};
+use crate::book::Lost;
 use crate::checkers::Failure;
 use crate::clients::Clients;
 use crate::network::Process;
@@ -25,10 +26,6 @@ const FULL: Span = Span::ms(100);
 const REFILL: Span = Span::ms(1_000);
 
 impl<C: Clients> World<C> {
-    pub(super) fn voters(&self) -> usize {
-        self.plan.options.voters as usize
-    }
-
     pub(super) fn fill(&mut self, node: usize, step: usize, room: u64) {
         self.nodes[node].note_theft();
         self.nodes[node].full.push((step, room));
@@ -141,11 +138,17 @@ impl<C: Clients> World<C> {
     /// acknowledgements. Nobody misses them if all other voters are in one epoch with its leader,
     /// as their disks know, and hold durably all that it holds. Else its vote might elect an old
     /// log (T33), which static voters cannot prevent.
+    ///
+    /// Where the log names the voters its directory makes another replica of it, which does not
+    /// count. Then a voter is lost, and that is forgiven as long as a majority is left.
     fn forgives(&self, node: usize) -> bool {
-        let voters = self.voters();
-        if node >= voters {
+        if !self.is_seated(node) {
             return true;
         }
+        if self.seats.dynamic {
+            return self.weak(node) || self.spare() > 0;
+        }
+        let voters = self.plan.options.voters as usize;
         let others = || (0..voters).filter(|other| *other != node);
         let newest = self.last[..voters].iter().map(|last| last.epoch).max().unwrap_or_default();
         let led = others().any(|other| {
@@ -171,13 +174,23 @@ impl<C: Clients> World<C> {
     }
 
     pub(super) fn wipe(&mut self, node: usize, lasts: Span) {
+        self.loses_its_disk(node, lasts);
+    }
+
+    /// True if it happened.
+    pub(super) fn loses_its_disk(&mut self, node: usize, lasts: Span) -> bool {
         if self.nodes[node].out || !self.forgives(node) {
-            return;
+            return false;
         }
         self.marks.hit("a node came back with an empty disk");
         self.down(node, true, lasts);
-        let letter = 100 + self.nodes[node].life as u8;
-        self.nodes[node].format(letter);
+        let had = Lost { book: self.books[node].clone(), durable: self.durable[node] };
+        self.gone.insert(self.keys[node], self.lost[node].take().unwrap_or(had));
+        let mut directory = [100; 16];
+        directory[..4].copy_from_slice(&self.nodes[node].life.to_be_bytes());
+        directory[4] = node as u8;
+        self.nodes[node].format(Uuid(directory), Vec::new());
+        self.keys[node] = self.nodes[node].key();
         self.nodes[node].wiped = true;
         (self.nodes[node].rotten, self.nodes[node].mending) = (false, false);
         self.lost[node] = None;
@@ -188,6 +201,7 @@ impl<C: Clients> World<C> {
         self.elections[node] = vec![(WriteId(0), None)];
         self.remembered.wiped(node);
         self.promises.found(node, Offset::ZERO, &self.remembered);
+        true
     }
 
     pub(super) fn jump(&mut self, node: usize, by: Span, back: bool) {

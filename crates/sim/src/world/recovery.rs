@@ -2,11 +2,13 @@
 //! the whole run is judged.
 
 use super::{Event, LOOK, Last, PATIENCE, Phase, World};
-use crate::checkers::Failure;
+use crate::checkers::{Failure, changes_as_answered};
 use crate::clients::Clients;
+use crate::marks::MAJORITY_LOST;
 use crate::plan::{Ask, Step, When};
 use quorate_base::{Epoch, Span, Time};
 use quorate_raft::RoleName;
+use std::collections::BTreeSet;
 
 impl<C: Clients> World<C> {
     /// Looks whether all is well, and takes the run a phase on if it is.
@@ -23,6 +25,13 @@ impl<C: Clients> World<C> {
             Some(why) => {
                 let options = &self.plan.options;
                 let until = Time((options.heal_ms + options.recover_ms) * 1_000);
+                if self.now > until && self.lost_its_majority() {
+                    self.marks.hit(MAJORITY_LOST);
+                    self.trace
+                        .world(self.now, || "no majority is left; what was done is judged".into());
+                    self.phase = Phase::Done;
+                    return Ok(());
+                }
                 if self.now > until {
                     let what = format!("{} ms after the faults: {why}", options.recover_ms);
                     return Err(Failure::new("recovers", what));
@@ -55,8 +64,8 @@ impl<C: Clients> World<C> {
             }
         }
         for _ in 0..self.spare().min(self.plan.options.away as usize) {
-            let node = self.disk_rng.below(self.voters() as u64) as usize;
-            if !self.nodes[node].out {
+            let Some(node) = self.any_voter() else { break };
+            if !self.nodes[node].out && self.spare() > 0 {
                 self.marks.hit("voters stayed away after the faults");
                 self.down(node, true, Span::ZERO);
                 self.nodes[node].out = true;
@@ -85,22 +94,25 @@ impl<C: Clients> World<C> {
 
     /// Where all voters that are left are not to lead, an operator has to change that.
     fn let_someone_lead(&mut self) {
-        let left = |node: &usize| !self.nodes[*node].out;
-        let left: Vec<usize> = (0..self.voters()).filter(left).collect();
-        if left.iter().all(|node| self.nodes[*node].never_leads()) {
-            for node in left {
-                self.nodes[node].may_lead();
-                self.down(node, false, Span::ZERO);
+        let mut alike = BTreeSet::new();
+        for voters in self.possible_voters() {
+            let left = voters.iter().filter_map(|key| self.node_of(*key));
+            let left: Vec<usize> = left.filter(|node| !self.nodes[*node].out).collect();
+            if left.iter().all(|node| self.nodes[*node].never_leads()) {
+                alike.extend(left);
             }
+        }
+        for node in alike {
+            self.nodes[node].may_lead();
+            self.down(node, false, Span::ZERO);
         }
     }
 
-    /// An observer that heard of an epoch from a voter that stays away waits for the quorum to get
-    /// there: nobody can tell it more until the next election.
+    /// An observer that heard of an epoch from a voter that stays away, or is lost, waits for the
+    /// quorum to get there: nobody can tell it more until the next election.
     fn ahead(&self, node: usize, epoch: Epoch) -> bool {
-        let voters = self.voters();
-        let away = self.nodes[..voters].iter().any(|voter| voter.out);
-        node >= voters && away && self.last[node].epoch > epoch
+        let away = self.nodes.iter().any(|voter| voter.out) || !self.gone.is_empty();
+        self.observes(node) && away && self.last[node].epoch > epoch
     }
 
     /// Why the phase is not over; `None` when it is.
@@ -211,6 +223,8 @@ impl<C: Clients> World<C> {
                 self.reopen(node)?;
             }
         }
+        let (ledger, held) = (&self.committed.ledger, &self.changes.changes);
+        changes_as_answered(&self.admin, ledger, &self.seats, held)?;
         self.clients.judge(&self.committed.ledger, &mut self.marks)
     }
 }

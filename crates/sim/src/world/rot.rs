@@ -13,25 +13,8 @@ use quorate_base::Span;
 const REPAIR_AGAIN: Span = Span::ms(20);
 
 impl<C: Clients> World<C> {
-    /// Whether a node is away for good, or its log is not what it was.
-    fn weak(&self, node: usize) -> bool {
-        let node = &self.nodes[node];
-        node.out || node.rotten || node.must_reach()
-    }
-
-    pub(super) fn any_weak_voter(&self) -> bool {
-        (0..self.voters()).any(|voter| self.weak(voter))
-    }
-
-    /// How many more voters may be damaged, or stay away for ever.
-    pub(super) fn spare(&self) -> usize {
-        let voters = self.voters();
-        let weak = (0..voters).filter(|voter| self.weak(*voter)).count();
-        ((voters - 1) / 2).saturating_sub(weak)
-    }
-
     pub(super) fn rot(&mut self, node: usize, at: u64) -> Result<(), Failure> {
-        let spare = node >= self.voters() || self.weak(node) || self.spare() > 0;
+        let spare = !self.is_seated(node) || self.weak(node) || self.spare() > 0;
         let running = self.nodes[node].running.as_ref();
         let Some(start) = running.map(|running| running.replica.view().start) else {
             return Ok(());

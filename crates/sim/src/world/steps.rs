@@ -43,6 +43,10 @@ impl<C: Clients> World<C> {
             }
             Step::Fail { node, what, lasts } => self.fail(at(node), what, lasts),
             Step::Wipe { node, lasts } => self.wipe(at(node), lasts),
+            Step::Change { change, node, asks, when_committed, naming } => {
+                self.ask_for_change(change, at(node), asks.map(at), when_committed, naming);
+            }
+            Step::Replace { node, lasts } => self.replace(at(node), lasts),
             Step::Rot { node, at: bit } => return self.rot(at(node), bit),
             Step::Clock { node, by, back } => self.jump(at(node), by, back),
             Step::Flood { node, lasts } => {
@@ -173,6 +177,8 @@ impl<C: Clients> World<C> {
             | Step::Silence { .. }
             | Step::Resign { .. }
             | Step::Upgrade { .. }
+            | Step::Change { .. }
+            | Step::Replace { .. }
             | Step::Ask { .. } => {}
         }
     }

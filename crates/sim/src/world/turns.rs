@@ -7,11 +7,12 @@ use crate::checkers::{Failure, Logs, Sight, epoch_table_matches_log};
 use crate::clients::Clients;
 use crate::network::{Dial, Process};
 use crate::node::{Running, node_of};
+use bytes::Bytes;
 use quorate_base::{Offset, Span, Time};
 use quorate_machine::Machine;
 use quorate_node::config::Generation;
 use quorate_node::handle::Error;
-use quorate_node::{ClientId, Out};
+use quorate_node::{ClientId, ConnId, Out};
 use quorate_raft::RoleName;
 use tracing::Level;
 
@@ -114,7 +115,7 @@ impl<C: Clients> World<C> {
             match out {
                 Out::Frame { conn, frame } => {
                     let bytes = frame.into_payload();
-                    self.promises.leaves(node, conn, &bytes, &self.remembered)?;
+                    self.leaves(node, conn, &bytes)?;
                     self.trace.mix(&[self.now.0, node as u64, conn.0]);
                     self.trace.mix_bytes(&bytes);
                     if self.trace.reads() {
@@ -183,6 +184,12 @@ impl<C: Clients> World<C> {
         if stopped { self.stopped(node) } else { Ok(()) }
     }
 
+    /// Whether a frame may leave a node.
+    fn leaves(&mut self, node: usize, conn: ConnId, frame: &Bytes) -> Result<(), Failure> {
+        self.promises.leaves(node, conn, frame, &self.remembered)?;
+        self.votes.leaves(self.keys[node], conn, frame)
+    }
+
     fn told(&mut self, node: usize, client: ClientId, error: Option<&Error>) {
         match error {
             Some(Error::OutOfRoom) => self.marks.hit("a write was refused for want of room"),
@@ -208,13 +215,17 @@ impl<C: Clients> World<C> {
             self.line(node, || format!("{level} {line}"));
             // Those who slept meanwhile tell a node that forgot everything of its last leadership.
             let forgot = self.nodes[node].wiped && line.contains("named as leader of epoch");
+            // So do voters that ask it, and it says so itself, until the old one is removed.
+            let lost = !self.gone.is_empty()
+                && (line.contains("its directory id is not the one in the voter set")
+                    || line.contains("name another directory of this node's id"));
             // What gave up a part of the reserve may be noticed only when there is room again.
             let of_disk = &self.nodes[node];
             let full = !of_disk.full.is_empty() || of_disk.running.as_ref().is_some_and(|r| r.full);
             let full = full && line.contains("of this node is full");
             let spoilt = line.contains("damaged") || line.contains("cannot be read");
             let rotten = of_disk.rotten && spoilt;
-            if level == Level::ERROR && !forgot && !full && !rotten {
+            if level == Level::ERROR && !forgot && !lost && !full && !rotten {
                 let what = format!("node {} calls for a human: {line}", node + 1);
                 return Err(Failure::new("no_error_lines", what));
             }
@@ -270,21 +281,19 @@ impl<C: Clients> World<C> {
         }
         let applied = running.replica.applied();
         let sight = Sight { process, view, applied, digest };
-        let voters = self.plan.options.voters as usize;
         if view.must_reach.is_none() && !self.nodes[node].rotten {
             self.lost[node] = None;
         }
-        let lost = &self.lost;
-        let logs = Logs { books: &self.books, durable: &self.durable, lost, voters };
+        let logs = Logs {
+            books: &self.books,
+            durable: &self.durable,
+            lost: &self.lost,
+            keys: &self.keys,
+            gone: &self.gone,
+            seats: &self.seats,
+        };
         let state = self.elections[node].first().and_then(|(_, state)| state.as_ref());
-        if self.leaders.see(&sight, state)? {
-            self.marks.hit("a leader was elected");
-            let both = self.led == [true; 2];
-            self.led[usize::from(running.speaks == Generation::Now)] = true;
-            if self.led == [true; 2] && !both {
-                self.marks.hit("an old and a new node led");
-            }
-        }
+        let elected = self.leaders.see(&sight, state)?.then_some(running.speaks);
         if view.role == RoleName::Leader && view.high_watermark > Some(view.durable) {
             self.marks.hit("a leader committed before its own disk");
         }
@@ -296,11 +305,23 @@ impl<C: Clients> World<C> {
             epoch_table_matches_log(node, view.start, view.epochs, &self.books[node])?;
         }
         self.machines.see(&sight)?;
-        if self.matched[node] < stored {
-            self.logs.see(node, &self.books[node], self.matched[node], stored)?;
-            self.matched[node] = stored;
+        self.match_log(node, stored)?;
+        if let Some(speaks) = elected {
+            self.note_election(speaks);
+        }
+        if self.seats.dynamic && before.role != now.role {
+            self.note_role(node, before.role);
         }
         Ok(())
+    }
+
+    fn note_election(&mut self, speaks: Generation) {
+        self.marks.hit("a leader was elected");
+        let both = self.led == [true; 2];
+        self.led[usize::from(speaks == Generation::Now)] = true;
+        if self.led == [true; 2] && !both {
+            self.marks.hit("an old and a new node led");
+        }
     }
 
     /// A line of the trace about a node.
