@@ -208,8 +208,14 @@ impl Quorum {
             self.role = self.waiting();
             return;
         }
+        if led && !voter && file.epoch < LAST_EPOCH {
+            // Its own leadership is over, and with it the epoch: others may still name it as the
+            // leader of that one. So it waits where it would have ended without a stop [P10].
+            self.standing = Standing::fresh(file.epoch.next());
+            self.role = self.waiting();
+            return;
+        }
         self.standing.voted = file.voted;
-        // A leadership that an observer finds in its own file is long over.
         self.standing.leader = if led && !voter { None } else { file.leader };
         self.role = match (file.leader, self.key) {
             (Some(_), Some(_)) if led && voter => self.resigned(),

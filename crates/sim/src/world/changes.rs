@@ -211,8 +211,6 @@ impl<C: Clients> World<C> {
         let stands = [RoleName::Prospective, RoleName::ProspectiveVoted, RoleName::Candidate];
         let role = self.last[node].role;
         let stands = role.is_some_and(|role| stands.contains(&role));
-        let committed = self.seats.behind(&self.committed.ledger.entries);
-        let counts = committed.iter().any(|voter| voter.names(self.keys[node]));
         let named = self.seats.behind(&self.books[node].entries);
         let old = named.iter().any(|voter| voter.id == self.keys[node].id);
         match role {
@@ -223,7 +221,9 @@ impl<C: Clients> World<C> {
                 self.marks.hit("a voter came back as another, and observed");
             }
             _ if stands && observes => self.marks.hit("a removed leader stood again"),
-            _ if stands && !counts => self.marks.hit("one stood that had not heard of its removal"),
+            _ if stands && !self.is_counted(node) => {
+                self.marks.hit("one stood that had not heard of its removal")
+            }
             Some(_) | None => {}
         }
     }

@@ -37,6 +37,12 @@ impl<C: Clients> World<C> {
         self.possible_voters().iter().any(|set| set.iter().any(|voter| voter.names(key)))
     }
 
+    /// Whether a node counts, as is committed.
+    pub(super) fn is_counted(&self, node: usize) -> bool {
+        let voters = self.seats.behind(&self.committed.ledger.entries);
+        voters.iter().any(|voter| voter.names(self.keys[node]))
+    }
+
     /// Whether a node does not count, as its own log has it.
     pub(super) fn observes(&self, node: usize) -> bool {
         let voters = self.seats.behind(&self.books[node].entries);

@@ -108,11 +108,12 @@ impl<C: Clients> World<C> {
         }
     }
 
-    /// An observer that heard of an epoch from a voter that stays away, or is lost, waits for the
-    /// quorum to get there: nobody can tell it more until the next election.
+    /// An observer that heard of an epoch from a voter that stays away waits for the quorum to get
+    /// there: nobody can tell it more until the next election. So does one that was removed and
+    /// stood in later epochs before it heard of that, as an older node does without being asked.
     fn ahead(&self, node: usize, epoch: Epoch) -> bool {
-        let away = self.nodes.iter().any(|voter| voter.out) || !self.gone.is_empty();
-        self.observes(node) && away && self.last[node].epoch > epoch
+        let away = self.seats.dynamic || self.nodes.iter().any(|voter| voter.out);
+        away && !self.is_counted(node) && self.last[node].epoch > epoch
     }
 
     /// Why the phase is not over; `None` when it is.
