@@ -118,9 +118,12 @@ impl Quorum {
     fn grant_pre_vote(&mut self, vote: &Vote, out: &mut Vec<Effect>) -> bool {
         let willing = match &self.role {
             Role::Leader(_) => false,
-            // Contact with the leader speaks against an election; its death for one [P51].
+            // Contact with the leader speaks against an election; its death for one [P51]. Who does
+            // not stand itself has no other end of the contact than that it is long ago.
             Role::Follower(role) => {
-                !role.fetched || role.stand_at.is_some() || self.would_rather_another(role)
+                let lately = self.now < role.fetch_at || mutant!(self, HearTheSilent);
+                let heard = role.fetched && lately;
+                !heard || role.stand_at.is_some() || self.would_rather_another(role)
             }
             Role::Unattached(_) | Role::Prospective(_) | Role::Candidate(_) | Role::Resigned(_) => {
                 true

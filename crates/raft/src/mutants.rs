@@ -69,6 +69,8 @@ pub enum Mutant {
     ForgetTheLeaving,
     /// An observer asks to be a voter though it lacks what is committed [P76].
     JoinBehind,
+    /// Contact with a leader never ends for a replica that does not stand [P15].
+    HearTheSilent,
     /// A leader knows its voters as they were when its epoch began [P74].
     KeepSeats,
 }
@@ -76,7 +78,7 @@ pub enum Mutant {
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 32] = [
+    pub const ALL: [Mutant; 33] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -106,6 +108,7 @@ impl Mutant {
         Mutant::ChangeWithoutHighWatermark,
         Mutant::AddUnseen,
         Mutant::RemoveTheLiving,
+        Mutant::HearTheSilent,
         Mutant::KeepSeats,
         Mutant::ForgetTheLeaving,
         Mutant::JoinBehind,
