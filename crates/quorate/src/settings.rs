@@ -3,6 +3,7 @@
 //! The rule for names: ours are read, those that a Kafka node would know are passed over with one
 //! note, all others are an error with the nearest name. Nothing here touches a file or the network.
 
+mod membership;
 mod names;
 pub mod table;
 mod useless;
@@ -27,6 +28,8 @@ pub struct Settings {
     pub machine: MachineName,
     /// The other directories that the file names: of `log.dirs`, where Kafka's brokers keep logs.
     pub others: Vec<PathBuf>,
+    /// What `quorate run` does with a directory that nobody has formatted.
+    pub unformatted: Unformatted,
     /// What an operator should hear, a sentence each.
     pub notes: Vec<String>,
 }
@@ -38,6 +41,17 @@ pub enum MachineName {
     Kv,
     /// The metadata of a Kafka cluster, whose controllers lead.
     Kafka,
+}
+
+/// How `quorate run` starts on a directory that nobody has formatted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unformatted {
+    /// Not at all.
+    Refuse,
+    /// `quorate.bootstrap`: as the first node of a new cluster.
+    Begin,
+    /// `quorate.join`: as an observer of the cluster that these are of.
+    Join(Vec<HostPort>),
 }
 
 /// Where a value stands.
@@ -97,11 +111,12 @@ pub fn read(text: &str, overrides: &[(String, String)]) -> Result<Settings, Vec<
     let mut values = Values { given, problems: Vec::new() };
     judge_names(&mut values, &mut notes);
     let machine = machine(&mut values);
-    let config = build(&mut values, machine, &mut notes);
+    let unformatted = membership::unformatted(&mut values, machine);
+    let config = build(&mut values, machine, &unformatted, &mut notes);
     useless::judge(&mut values, &config, &mut notes);
     if values.problems.is_empty() {
         let others = others(&values, &config);
-        return Ok(Settings { config, machine, others, notes });
+        return Ok(Settings { config, machine, others, unformatted, notes });
     }
     values.problems.sort_by_key(|problem| problem.origin);
     Err(values.problems)
@@ -177,17 +192,21 @@ fn machine(values: &mut Values) -> MachineName {
     }
 }
 
-fn build(values: &mut Values, machine: MachineName, notes: &mut Vec<String>) -> Config {
+fn build(
+    values: &mut Values,
+    machine: MachineName,
+    unformatted: &Unformatted,
+    notes: &mut Vec<String>,
+) -> Config {
     roles(values);
     let id = ReplicaId(values.number32(&table::NODE_ID));
     let directory = directory(values);
     let listener = values.list(&table::LISTENER_NAMES).first().cloned().unwrap_or_default();
     let bind = bind(values, &listener, notes);
     let voters = values.voters(&table::VOTERS);
-    let bootstrap = values.servers(&table::BOOTSTRAP);
-    membership(values, id, &bind, &voters, notes);
+    membership::judge(values, id, &bind, &voters, notes);
     Config {
-        bootstrap,
+        bootstrap: membership::bootstrap(values, unformatted),
         advertised: advertised(values, &listener, id, &bind, &voters),
         http: values.server(&table::HTTP),
         topic: values.topic(&table::TOPIC),
@@ -358,42 +377,4 @@ fn advertised(
     // Bound to every interface, a node knows itself only by the name that the voter list gives it.
     let every = unreachable(bind).is_some();
     voters.iter().find(|voter| every && voter.id == id).map(|voter| voter.at.clone())
-}
-
-fn membership(
-    values: &mut Values,
-    id: ReplicaId,
-    bind: &HostPort,
-    voters: &[Voter],
-    notes: &mut Vec<String>,
-) {
-    let tried = values.text(&table::VOTERS).is_some() || values.text(&table::BOOTSTRAP).is_some();
-    if !tried {
-        let why = "is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093";
-        values.wrong(&table::VOTERS, why);
-    }
-    let own = voters.iter().find(|voter| voter.id == id);
-    if own.is_none() && !voters.is_empty() {
-        notes.push(format!(
-            "node {id} is not among the voters: it will be an OBSERVER, which copies the log and never votes or \
-             leads; if it shall vote, correct node.id or {}",
-            table::VOTERS.name
-        ));
-    }
-    if let Some(own) = own.filter(|own| bind.port != 0 && own.at.port != bind.port) {
-        notes.push(format!(
-            "the voters say that node {id} listens on port {}, its listener says {}: right only if something \
-             between them translates",
-            own.at.port, bind.port
-        ));
-    }
-    let count = voters.len();
-    if count > 0 && count.is_multiple_of(2) {
-        notes.push(format!(
-            "{count} voters survive the loss of {}, as {} would, and need one more to agree: \
-             use an odd number",
-            count / 2 - 1,
-            count - 1
-        ));
-    }
 }

@@ -68,7 +68,7 @@ fn a_wrong_property_file_is_a_usage_error_that_names_every_problem() {
                 "error: {file} cannot be used\n  \
                  line 1: node.id=one: must be a whole number from 0 to 2147483647\n  \
                  line 4: voters=1@a:1: there is no such setting; `quorate run --help-config` lists them all\n  \
-                 missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093\n"
+                 missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093; or, to start without a format, quorate.bootstrap=true on the first node and quorate.join=a:9093 on the others\n"
             )
         );
     }

@@ -1,6 +1,6 @@
 //! What an operator is told about a property file: each text against the exact words.
 
-use quorate::settings::{self, MachineName, Settings};
+use quorate::settings::{self, MachineName, Settings, Unformatted};
 use quorate_base::{ReplicaId, Span, Uuid};
 use quorate_node::config::Cleanup;
 
@@ -192,7 +192,7 @@ fn an_empty_file_is_told_all_that_it_needs() {
 missing: node.id: is needed: a whole number from 0 to 2147483647
 missing: log.dirs: is needed: the directory where this node keeps its data
 missing: listeners: is needed: where this node listens, such as CONTROLLER://127.0.0.1:9093
-missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093
+missing: controller.quorum.voters: is needed: all nodes that vote, such as 1@a:9093,2@b:9093,3@c:9093; or, where the log names them, controller.quorum.bootstrap.servers=a:9093,b:9093; or, to start without a format, quorate.bootstrap=true on the first node and quorate.join=a:9093 on the others
 ";
     assert_eq!(read("# nothing\n", &[]).map(|settings| settings.notes), Err(expect.to_owned()));
 }
@@ -323,4 +323,47 @@ fn a_node_beside_kafkas_controllers_leaves_leading_to_them_and_trims_its_log() {
         "quorate.machine=etcd\n",
         "line 6: quorate.machine=etcd: must be one of kv, kafka\n",
     );
+}
+
+/// A file that says nothing of who votes.
+const ALONE: &str = "\
+node.id=1
+log.dirs=/var/lib/quorate
+listeners=CONTROLLER://a:9093
+";
+
+#[test]
+fn a_node_begins_a_cluster_or_joins_one_and_then_needs_no_voters() {
+    let begins = read(&format!("{ALONE}quorate.bootstrap=true\n"), &[]).expect("good");
+    assert_eq!((begins.unformatted, begins.config.bootstrap.len()), (Unformatted::Begin, 0));
+    let joins = read(&format!("{ALONE}quorate.join=b:1,c:2\n"), &[]).expect("good");
+    assert_eq!(joins.unformatted, Unformatted::Join(joins.config.bootstrap.clone()));
+    assert_eq!(joins.config.bootstrap.len(), 2, "they stand in for the bootstrap servers");
+    let both = "quorate.join=b:1,c:2\ncontroller.quorum.bootstrap.servers=d:3\n";
+    let both = read(&format!("{ALONE}{both}"), &[]).expect("good");
+    assert_eq!(both.config.bootstrap[0].host, "d", "those that are given come first");
+    assert_eq!(both.config.bootstrap.len(), 1);
+    let kafka = "quorate.machine=kafka\nquorate.join=b:1\n";
+    read(&format!("{ALONE}{kafka}"), &[]).expect("a node may join a Kafka cluster");
+    let neither = read(&format!("{GOOD}quorate.bootstrap=false\n"), &[]).expect("good");
+    assert_eq!(neither.unformatted, Unformatted::Refuse);
+}
+
+#[test]
+fn what_nobody_can_mean_by_begin_and_join_is_refused() {
+    let wrong = |lines: &str, words: &[&str]| {
+        let said = read(&format!("{ALONE}{lines}"), &[]).expect_err("refused");
+        words.iter().for_each(|words| assert!(said.contains(words), "{lines}: {said}"));
+        assert_eq!(said.lines().count(), 1, "{said}");
+    };
+    let all = "quorate.bootstrap=true\nquorate.join=b:1\n";
+    wrong(all, &["line 4: quorate.bootstrap=true", "a node is one of the two"]);
+    let voters = "controller.quorum.voters=1@a:9093\n";
+    let twice = "names them in the file: take one of the two out";
+    wrong(&format!("quorate.join=b:1\n{voters}"), &["line 4: quorate.join=b:1: ", twice]);
+    wrong(&format!("quorate.bootstrap=true\n{voters}"), &["quorate.bootstrap=true: ", twice]);
+    let kafka = "quorate.bootstrap=true\nquorate.machine=kafka\n";
+    wrong(kafka, &["cannot act as the active controller", "quorate.join"]);
+    wrong("quorate.join=0.0.0.0:1\n", &["line 4: quorate.join=0.0.0.0:1: ", "every interface"]);
+    wrong("quorate.bootstrap=yes\n", &["quorate.bootstrap=yes: must be one of false, true"]);
 }

@@ -22,7 +22,7 @@ use std::fmt;
 pub enum OpenError {
     /// The directory id is the zero uuid, which means "none".
     NoDirectory,
-    /// Neither bootstrap servers nor voters: there is no one to ask.
+    /// Neither bootstrap servers nor voters, in the settings or the log: there is no one to ask.
     NoPeers,
     /// The voters are not sorted by id, or an id occurs twice.
     Voters,
@@ -140,6 +140,10 @@ impl Quorum {
         let fixed = check_config(&config)?;
         let epochs = check_log(&recovered)?;
         let decrees = check_decrees(fixed, &recovered)?;
+        // Voters that the log names can be asked as well.
+        if config.bootstrap == 0 && decrees.voters().len() == 0 {
+            return Err(OpenError::NoPeers);
+        }
         let Recovered { election, start, end, mut snapshots, must_reach, .. } = recovered;
         snapshots.retain(|snapshot| snapshot.offset >= start);
         let key = config.id.map(|id| ReplicaKey::new(id, config.directory.known()));
@@ -277,9 +281,6 @@ fn check_config(config: &Config) -> Result<Voters, OpenError> {
     // [P1]
     if config.directory == Uuid::ZERO {
         return Err(OpenError::NoDirectory);
-    }
-    if config.bootstrap == 0 && config.voters.is_empty() {
-        return Err(OpenError::NoPeers);
     }
     let fixed = config.voters.iter().map(|(key, at)| Voter::fixed(*key, at.clone())).collect();
     Voters::new(fixed).ok_or(OpenError::Voters)

@@ -84,6 +84,17 @@ impl Node {
     }
 }
 
+/// How nodes come to know who votes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// By their files.
+    Listed,
+    /// By the log; formatted, node 1 as the first.
+    Founded,
+    /// By the log; each formats itself at its first start, node 1 as the first.
+    Joined,
+}
+
 /// Nodes that vote together.
 #[derive(Debug)]
 pub struct Cluster {
@@ -91,8 +102,7 @@ pub struct Cluster {
     root: PathBuf,
     /// `cluster.id`.
     id: String,
-    /// Whether the voters are in the log.
-    founded: bool,
+    way: Way,
     nodes: Vec<Node>,
 }
 
@@ -105,7 +115,7 @@ impl Cluster {
         size: u32,
         settings: &[&str],
     ) -> Result<Cluster, Error> {
-        Cluster::make(binary, root, size, settings, false)
+        Cluster::make(binary, root, size, settings, Way::Listed)
     }
 
     /// The same with the voters in the log: node 1 alone at first, the others observe.
@@ -115,7 +125,18 @@ impl Cluster {
         size: u32,
         settings: &[&str],
     ) -> Result<Cluster, Error> {
-        Cluster::make(binary, root, size, settings, true)
+        Cluster::make(binary, root, size, settings, Way::Founded)
+    }
+
+    /// Only files of settings: node 1 begins the cluster at its first start (`quorate.bootstrap`),
+    /// the others join it (`quorate.join`).
+    pub fn unformatted(
+        binary: &Path,
+        root: &Path,
+        size: u32,
+        settings: &[&str],
+    ) -> Result<Cluster, Error> {
+        Cluster::make(binary, root, size, settings, Way::Joined)
     }
 
     fn make(
@@ -123,7 +144,7 @@ impl Cluster {
         root: &Path,
         size: u32,
         settings: &[&str],
-        founded: bool,
+        way: Way,
     ) -> Result<Cluster, Error> {
         make_directory(root)?;
         let mut free = free_ports();
@@ -137,7 +158,7 @@ impl Cluster {
             nodes.push(Node { id, raft, http, directory, data, child: None });
         }
         let (binary, root) = (binary.to_owned(), root.to_owned());
-        let mut cluster = Cluster { binary, root, id: String::new(), founded, nodes };
+        let mut cluster = Cluster { binary, root, id: String::new(), way, nodes };
         cluster.id = cluster.command(&["random-uuid"])?.trim().to_owned();
         for node in &cluster.nodes {
             cluster.write_settings(node, settings)?;
@@ -150,9 +171,11 @@ impl Cluster {
         let servers: Vec<String> = self.nodes.iter().map(|node| node.raft.to_string()).collect();
         let voters: Vec<String> =
             self.nodes.iter().map(|node| format!("{}@{}", node.id, node.raft)).collect();
-        let others = match self.founded {
-            true => format!("controller.quorum.bootstrap.servers={}", servers.join(",")),
-            false => format!("controller.quorum.voters={}", voters.join(",")),
+        let others = match self.way {
+            Way::Listed => format!("controller.quorum.voters={}", voters.join(",")),
+            Way::Founded => format!("controller.quorum.bootstrap.servers={}", servers.join(",")),
+            Way::Joined if node.id == 1 => "quorate.bootstrap=true".to_owned(),
+            Way::Joined => format!("quorate.join={}", servers.join(",")),
         };
         let text = format!(
             "node.id={}\nlog.dirs={}\nlisteners=CONTROLLER://{}\n{others}\n\
@@ -170,9 +193,11 @@ impl Cluster {
     fn format_node(&self, node: &Node) -> Result<(), Error> {
         let file = node.settings_file().display().to_string();
         let mut arguments = vec!["format", "--cluster-id", &self.id, "--config", &file];
-        if self.founded {
-            let first = node.id == 1;
-            arguments.push(if first { "--standalone" } else { "--no-initial-controllers" });
+        match self.way {
+            Way::Listed => {}
+            Way::Founded if node.id == 1 => arguments.push("--standalone"),
+            Way::Founded => arguments.push("--no-initial-controllers"),
+            Way::Joined => return Ok(()),
         }
         self.command(&arguments).map(drop)
     }

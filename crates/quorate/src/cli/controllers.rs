@@ -103,7 +103,13 @@ pub(super) async fn to_leader(servers: &[HostPort]) -> Result<(Quorum, Controlle
     })
 }
 
-async fn through(server: &HostPort) -> Result<(Quorum, Controller), Silence> {
+/// The cluster that a controller is of, whether or not it knows a leader.
+pub(super) async fn cluster_of(server: &HostPort) -> Result<String, Silence> {
+    introduce(server).await.map(|cluster| cluster.cluster_id)
+}
+
+/// What a controller says of its cluster.
+async fn introduce(server: &HostPort) -> Result<DescribeClusterResponse, Silence> {
     let mut controller = Controller::connect(server).await.map_err(Silence::Nobody)?;
     controller.greet().await?;
     let request =
@@ -119,6 +125,11 @@ async fn through(server: &HostPort) -> Result<(Quorum, Controller), Silence> {
         let (code, message) = (cluster.error_code, cluster.error_message);
         return Err(refused("the question for the cluster", code, message));
     }
+    Ok(cluster)
+}
+
+async fn through(server: &HostPort) -> Result<(Quorum, Controller), Silence> {
+    let cluster = introduce(server).await?;
     let place = |host: &str, port: i32| {
         let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
         Some(HostPort { host: host.to_owned(), port })

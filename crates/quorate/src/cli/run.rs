@@ -4,6 +4,8 @@
 //! SIGHUP, which hand over leadership first; a second one ends it at once, as safe as a crash and
 //! as slow to recover.
 
+mod begin;
+
 use super::ending::Ending;
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
@@ -11,7 +13,7 @@ use quorate::StartError;
 use quorate::http::{self, Served};
 use quorate::registration::{self, Registrant};
 use quorate::settings::{self, MachineName, Settings, table};
-use quorate_log::{Error, Meta, OsDisk, lost_or_new};
+use quorate_log::OsDisk;
 use quorate_machine::kafka::Mirror;
 use quorate_machine::{Kv, Sessioned};
 use quorate_node::config::{Config, HostPort};
@@ -47,7 +49,11 @@ A file for the first of three nodes:
 
 Format its directory once with `quorate format`, then:
   quorate run node1.properties
-  quorate run node1.properties --override quorate.http.listen=0.0.0.0:80")]
+  quorate run node1.properties --override quorate.http.listen=0.0.0.0:80
+
+Without a format and without voters in the files, the first node and those that join it:
+  quorate run node1.properties --override quorate.bootstrap=true
+  quorate run node2.properties --override quorate.join=a.example:9093")]
 pub(crate) struct Args {
     /// The property file
     #[arg(required_unless_present = "help_config")]
@@ -83,9 +89,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(args.log_level)
         .init();
-    let Settings { config, machine, notes, .. } = settings(&file, &args.overrides)?;
-    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let settings = settings(&file, &args.overrides)?;
+    settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
     let ends = args.until_stdin_closes;
+    if !block_on(begin::ready(&settings, stdin_closed(ends)))? {
+        return Ok(());
+    }
+    let Settings { config, machine, .. } = settings;
     match machine {
         MachineName::Kv => block_on(node(config, Sessioned::new(Kv::new()), ends, |_| Ok(()))),
         MachineName::Kafka => block_on(node(config, Mirror::new(), ends, register)),
@@ -147,12 +157,6 @@ async fn node<M: Served>(
 ) -> Outcome {
     let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
     let refused = |error: StartError| failed(format!("node {id} does not start: {error}"));
-    // Before the lock, which writes: where a disk is not mounted nothing may be left.
-    let mut disk = OsDisk::new(&config.directory);
-    if let Err(error @ Error::NotFormatted { .. }) = Meta::read(&mut disk) {
-        let error = lost_or_new(&mut disk, &format!("{}-0", config.topic), error);
-        return refused(StartError::Log { directory: config.directory, error });
-    }
     quorate::complete(&config)
         .or_else(|error| failed(format!("node {id} does not start: {error}")))?;
     if let Some(told) = quorate::recover::recovered(&config.directory, &config.topic) {

@@ -169,6 +169,20 @@ pub static BOOTSTRAP: Setting = setting(
     None,
     "Nodes to ask for the leader, for a node that knows no voters.",
 );
+/// `quorate.bootstrap`.
+pub static BEGIN: Setting = setting(
+    "quorate.bootstrap",
+    Form::Word(&["false", "true"]),
+    Some("false"),
+    "true on the first node of a new cluster: an empty directory is formatted at the start, with new ids, and the node is the only voter until others are added. On a formatted one it does nothing.",
+);
+/// `quorate.join`.
+pub static JOIN: Setting = setting(
+    "quorate.join",
+    Form::Servers,
+    None,
+    "Nodes of the cluster that this one is to join: an empty directory is formatted at the start, with the cluster id that they tell, and the node observes until it is made a voter. They also stand in for controller.quorum.bootstrap.servers.",
+);
 /// `controller.quorum.election.timeout.ms`.
 pub static ELECTION_TIMEOUT: Setting = setting(
     "controller.quorum.election.timeout.ms",
@@ -341,7 +355,7 @@ pub static AUTO_JOIN: Setting = setting(
 );
 
 /// All of them, in the order in which they are explained.
-pub static ALL: [&Setting; 35] = [
+pub static ALL: [&Setting; 37] = [
     &NODE_ID,
     &ROLES,
     &METADATA_DIR,
@@ -353,6 +367,8 @@ pub static ALL: [&Setting; 35] = [
     &PROTOCOLS,
     &VOTERS,
     &BOOTSTRAP,
+    &BEGIN,
+    &JOIN,
     &AUTO_JOIN,
     &ELECTION_TIMEOUT,
     &FETCH_TIMEOUT,
