@@ -17,9 +17,10 @@ use crate::snapshot_name::DAMAGED;
 use crate::snapshot_shelf;
 use crate::synced_file::{self, Mark};
 use crate::{
-    Election, EpochTable, Error, Head, Header, Note, Options, Recovery, election_file, epoch_file,
-    must_reach_file,
+    Batch, ControlType, Election, EpochTable, Error, Head, Header, Note, Options, Recovery,
+    election_file, epoch_file, must_reach_file,
 };
+use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch};
 
 /// What is set aside in one round leaves nothing that the next could stumble over; a disk that
@@ -76,7 +77,8 @@ impl Damage {
 
 /// As [`crate::recover()`], but what is damaged is set aside first if others hold the same log, and
 /// the notes say so. Whether they do, `others` says of the head of the newest snapshot that can be
-/// read; it is asked only about a damaged log. The caller holds the directory's lock.
+/// read and of what the control batches behind it say of the voters, the latest last; it is asked
+/// only about a damaged log. The caller holds the directory's lock.
 pub fn repair<D: Disk>(
     disk: &mut D,
     options: &Options,
@@ -97,12 +99,45 @@ pub fn repair<D: Disk>(
     unreachable!("the last round returns")
 }
 
-/// What the newest snapshot that can be read says of the voters, also of a log that is damaged.
+/// What the newest snapshot that can be read says of the voters, and then all batches behind it
+/// that are right in themselves, in front of damage or behind it.
 fn head<D: Disk>(disk: &mut D, options: &Options) -> Result<Head, Error> {
     let dir = options.partition.as_str();
     let names = disk.list(dir).map_err(Error::io(Operation::List, dir))?;
     let mut notes = Vec::new();
-    snapshot_shelf::read(disk, dir, &names, &mut notes).map(|shelf| shelf.head)
+    let shelf = snapshot_shelf::read(disk, dir, &names, &mut notes)?;
+    let newest = shelf.held.last().map_or(Offset::ZERO, |held| held.id.offset);
+    let mut head = shelf.head;
+    let mut bases: Vec<Offset> = names.iter().filter_map(|name| base_of(name)).collect();
+    bases.sort();
+    for base in bases {
+        let mut reader = BatchReader::open(disk, &join(dir, &file_name(base)))?;
+        loop {
+            let from = reader.position();
+            match reader.next()? {
+                Some(Found::Batch(batch)) if batch.control() && batch.base() >= newest => {
+                    head.extend(said_of_voters(&batch));
+                }
+                Some(Found::Batch(_)) | None => {}
+                Some(Found::Damaged(..) | Found::Nothing(_)) => reader.search(from + 1)?,
+            }
+            if reader.position() == from {
+                break;
+            }
+        }
+    }
+    Ok(head)
+}
+
+/// The records of a control batch that a snapshot's head would have.
+fn said_of_voters(batch: &Batch) -> Head {
+    let records = batch.records().flatten();
+    let said = records.filter_map(|record| {
+        let kind = ControlType::of_key(record.key?).ok()?;
+        let voters = [ControlType::KRaftVersion, ControlType::KRaftVoters].contains(&kind);
+        voters.then(|| Some((kind, Bytes::copy_from_slice(record.value?))))?
+    });
+    said.collect()
 }
 
 /// Sets the damaged part aside, so that [`crate::recover()`] succeeds: the log ends before it; or

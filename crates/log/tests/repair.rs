@@ -12,11 +12,12 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::{Node, PARTITION, formatted};
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
 use quorate_log::{
-    Batches, Damage, Disk, Error, MemoryDisk, Note, Options, OsDisk, Place, Recovery,
-    SnapshotRecord, SnapshotWriter, recover, repair, snapshot_name, verify,
+    Batches, ControlType, Damage, Disk, Error, MemoryDisk, Note, Options, OsDisk, Place, Recovery,
+    SnapshotRecord, SnapshotWriter, control_batch, recover, repair, snapshot_name, verify,
 };
 use std::collections::BTreeMap;
 
@@ -352,6 +353,39 @@ fn where_nobody_else_has_it_nothing_is_touched() {
     });
     assert!(Damage::of(&refused.unwrap_err()).is_some());
     assert_eq!((asked, disk.list(PARTITION).unwrap()), (1, before));
+}
+
+/// A node that founded a quorum alone is not alone for ever, and one among others may be in the
+/// end.
+#[test]
+fn the_latest_voters_that_can_be_read_say_whether_others_have_it() {
+    let disk = formatted();
+    let (mut node, _) = Node::open(disk.clone(), options()).unwrap();
+    node.elect(1);
+    for round in 0..4_u8 {
+        node.append(3, 1, 20);
+        let voters = (ControlType::KRaftVoters, Bytes::from(vec![round; 4]));
+        let base = node.log.end();
+        let bytes = control_batch(base, Epoch(1), 0, &[voters]);
+        node.jobs.push(node.log.append(base, base + 1, Epoch(1), bytes));
+        node.run();
+    }
+    settle(&disk);
+    let asked = |segment: usize, bytes: &[usize]| {
+        let (disk, mut asked) = (disk.fork(), Vec::new());
+        let segment = path(&segments(&disk)[segment]);
+        bytes.iter().for_each(|at| disk.flip_bit(&segment, *at, 1));
+        let refused = repair(&mut disk.clone(), &options(), |said| {
+            asked.extend(said.iter().map(|(_, value)| value[0]));
+            false
+        });
+        assert!(Damage::of(&refused.unwrap_err()).is_some());
+        asked
+    };
+    // In front of the damage and behind it, but not what is damaged itself.
+    assert_eq!(asked(0, &[40]), [0, 1, 2, 3]);
+    let last = disk.contents(&path(segments(&disk).last().unwrap())).unwrap().len();
+    assert_eq!(asked(segments(&disk).len() - 1, &[40, last - 2]), [0, 1, 2]);
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn read_log<D: Disk>(
     let directory = config.directory.clone();
     let mut alone = false;
     let recovery = repair(disk, options, |head| {
-        // Once the log names the voters, the configured ones count no more.
+        // Once the log names the voters, the configured ones count no more; the latest counts.
         let named = translate::founded(head).ok().and_then(|decree| decree.voters);
         let voters: Vec<ReplicaId> = match &named {
             Some(named) => named.iter().map(|voter| voter.key.id).collect(),

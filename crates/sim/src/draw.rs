@@ -158,6 +158,10 @@ pub(crate) fn changes(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
                 steps.push((at, Step::Replace { node, lasts: span(rng, 1, 300) }));
                 continue;
             }
+            if rng.one_in(12) {
+                steps.push((at, Step::Move { node, lasts: span(rng, 1, 300) }));
+                continue;
+            }
             let change = if rng.one_in(2) { Change::Add } else { Change::Remove };
             let asks = rng.one_in(4).then(|| 1 + rng.below(nodes) as u32);
             let when_committed = change == Change::Remove || !rng.one_in(3);

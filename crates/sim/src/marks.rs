@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 85] = [
+pub const ALL: [&str; 88] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -74,6 +74,9 @@ pub const ALL: [&str; 85] = [
     "voters were cut off a log",
     "a voter came back as another, and observed",
     "a voter's disk was replaced",
+    "a node moved",
+    "a voter said where it is now",
+    "a node became a voter by itself",
     "a change was refused: not the leader",
     "a change was refused: no directory",
     "a change was refused: no listener",

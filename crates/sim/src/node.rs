@@ -127,9 +127,13 @@ fn host(node: usize) -> String {
     format!("n{}", node + 1)
 }
 
+/// How the host name of a node ends that has moved.
+const MOVED: &str = "b";
+
 /// The node of a host name.
 pub(crate) fn node_of(at: &HostPort) -> usize {
-    let number = at.host.strip_prefix('n').and_then(|number| number.parse::<usize>().ok());
+    let name = at.host.strip_suffix(MOVED).unwrap_or(&at.host);
+    let number = name.strip_prefix('n').and_then(|number| number.parse::<usize>().ok());
     number.expect("all endpoints are of this world") - 1
 }
 
@@ -180,6 +184,7 @@ impl<M: Machine> Node<M> {
                 _ => Generation::Now,
             },
             // An older one has no such setting.
+            auto_join: options.dynamic == 1 && options.auto_join == 1 && !anonymous,
             never_lead: voter && (options.never_lead & !options.older) >> index & 1 == 1,
             #[cfg(mutants)]
             mutant,
@@ -241,7 +246,9 @@ impl<M: Machine> Node<M> {
 
     /// Where a node listens.
     pub fn listener_of(&self, node: usize) -> Listener {
-        let (name, host) = (self.config.listener.clone(), host(node));
+        let own = self.config.bind.host.clone();
+        let host = if node == self.index { own } else { host(node) };
+        let name = self.config.listener.clone();
         Listener { name, host, port: PORT, ..Listener::default() }
     }
 
@@ -294,6 +301,15 @@ impl<M: Machine> Node<M> {
     /// already was meant to be.
     pub fn upgrade(&mut self) -> bool {
         std::mem::replace(&mut self.config.speaks, Generation::Now) != Generation::Now
+    }
+
+    /// Its next process has another host name.
+    pub fn moves(&mut self) {
+        let host = &mut self.config.bind.host;
+        *host = match host.strip_suffix(MOVED) {
+            Some(first) => first.to_owned(),
+            None => format!("{host}{MOVED}"),
+        };
     }
 
     /// Whether it leaves leading to others.

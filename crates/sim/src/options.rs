@@ -103,6 +103,9 @@ options! {
     /// 1: the voters are in the log (`kraft.version` 1), founded by a bootstrap snapshot, and may
     /// change. All nodes are bootstrap servers then, and `bootstrap` means nothing.
     dynamic: 0..=1,
+    /// 1: observers with a `node.id` become voters by themselves, where `dynamic` is 1
+    /// (`controller.quorum.auto.join.enable`).
+    auto_join: 0..=1,
     /// So many voters stay away when the faults end; never a majority.
     away: 0..=15,
     /// When faults end.
@@ -149,6 +152,7 @@ impl Default for Options {
             older: 0,
             never_lead: 0,
             dynamic: 0,
+            auto_join: 0,
             away: 0,
             heal_ms: 8_000,
             recover_ms: 12_000,
@@ -194,6 +198,7 @@ impl Options {
             older: 0,
             never_lead: 0,
             dynamic: 0,
+            auto_join: 0,
             drift: pick(&[0, 20, 200, 400]),
             away: pick(&[0, 0, 1, 3]),
             heal_ms: pick(&[4_000, 6_000, 8_000]),
@@ -220,6 +225,7 @@ impl Options {
             options.voters = [1, 2, 3, 3, 4, 5][rng.below(6) as usize];
             options.observers = options.observers.max(1 + rng.below(3));
             options.anonymous = options.anonymous.min(rng.below(options.observers.min(2)));
+            options.auto_join = u64::from(rng.one_in(5));
             let founders = (1 << options.voters) - 1;
             options.older &= (1 << (options.voters + options.observers)) - 1;
             options.never_lead &=

@@ -186,6 +186,14 @@ pub enum Step {
         /// For how long it is down.
         lasts: Span,
     },
+    /// A node is killed and comes back where its name is another one. It is reached by its old name
+    /// too.
+    Move {
+        /// Which.
+        node: u32,
+        /// For how long it is down.
+        lasts: Span,
+    },
     /// A client asks for something, once what it asked before is decided.
     Ask {
         /// Which client.

@@ -78,7 +78,7 @@ const LONGEST: u64 = 1_000_000 * 1_000_000;
 const KEYS: u64 = 1_000;
 
 /// How each kind of step is written. Its name is the first word after the time.
-const FORMS: [(&str, &str); 23] = [
+const FORMS: [(&str, &str); 24] = [
     ("power", "TIME power NODE for TIME"),
     ("kill", "TIME kill NODE for TIME"),
     ("stop", "TIME stop NODE for TIME"),
@@ -107,6 +107,7 @@ const FORMS: [(&str, &str); 23] = [
         "TIME remove NODE at NODE right|wrong|no-directory, or TIME remove NODE at leader right|wrong|no-directory",
     ),
     ("replace", "TIME replace NODE for TIME"),
+    ("move", "TIME move NODE for TIME"),
     ("client", "TIME client CLIENT put|delete|get|peek KEY … at NODE within TIME"),
 ];
 /// How a client writes.
@@ -334,6 +335,7 @@ impl<'a> Words<'a> {
             "flood" => Step::Flood { node, lasts: self.lasts()? },
             "upgrade" => Step::Upgrade { node, lasts: self.lasts()? },
             "replace" => Step::Replace { node, lasts: self.lasts()? },
+            "move" => Step::Move { node, lasts: self.lasts()? },
             "resign" => Step::Resign { node },
             "silence" => Step::Silence { a: node, b: self.node()? },
             "reset" => Step::Reset { a: node, b: self.node()? },

@@ -101,6 +101,7 @@ impl fmt::Display for Step {
                 write!(f, " {}", naming.name())
             }
             Step::Replace { node, lasts } => write!(f, "replace {node} for {}", Seconds(lasts.0)),
+            Step::Move { node, lasts } => write!(f, "move {node} for {}", Seconds(lasts.0)),
             Step::Ask { client, ask, node, patience } => {
                 write!(f, "client {client} {ask} at {node} within {}", Seconds(patience.0))
             }

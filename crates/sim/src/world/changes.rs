@@ -165,7 +165,23 @@ impl<C: Clients> World<C> {
         Ok(())
     }
 
+    pub(super) fn move_away(&mut self, node: usize, lasts: Span) {
+        self.marks.hit("a node moved");
+        self.nodes[node].moves();
+        self.down(node, false, lasts);
+    }
+
     // --- What is to be seen
+
+    /// Counts the voters that nobody asked for.
+    pub(super) fn note_joined(&mut self) {
+        let adds = |change: &Change| *change == Change::Add;
+        let asked = self.admin.asked.iter().filter(|asked| adds(&asked.wanted.change));
+        let asked = asked.filter(|asked| !matches!(asked.told, Told::Refused(_))).count();
+        let held = self.changes.changes.values().filter(|(change, _)| adds(change)).count();
+        let joined = held.saturating_sub(asked) as u64;
+        self.marks.add("a node became a voter by itself", joined);
+    }
 
     /// A node gives its disk something to do that may concern the voters.
     pub(super) fn note_change(&mut self, node: usize, job: &Job) -> Result<(), Failure> {
@@ -194,12 +210,17 @@ impl<C: Clients> World<C> {
                 committed: self.committed.ledger.end(),
             };
             change_is_safe_when_made(&making, &entry)?;
-            let leads = making.view.role == RoleName::Leader;
+            if making.view.epoch_start.is_none_or(|start| start >= entry.base) {
+                continue;
+            }
             let before = self.seats.behind(&self.books[node].entries);
-            let goes = (Change::Remove, self.keys[node]);
-            let after = entry.voters.iter().flat_map(|voters| voters.iter().copied());
-            if leads && difference(before, &after.collect::<Vec<_>>()).contains(&goes) {
-                self.marks.hit("a leader removed itself");
+            let after: Vec<ReplicaKey> = entry.voters.iter().flat_map(|v| v.to_vec()).collect();
+            match difference(before, &after)[..] {
+                [] => self.marks.hit("a voter said where it is now"),
+                [(Change::Remove, key)] if key == self.keys[node] => {
+                    self.marks.hit("a leader removed itself");
+                }
+                [(Change::Add | Change::Remove, _), ..] => {}
             }
         }
         Ok(())

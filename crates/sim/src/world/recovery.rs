@@ -6,7 +6,8 @@ use crate::checkers::{Failure, changes_as_answered};
 use crate::clients::Clients;
 use crate::marks::MAJORITY_LOST;
 use crate::plan::{Ask, Step, When};
-use quorate_base::{Epoch, Span, Time};
+use crate::seats::Change;
+use quorate_base::{Epoch, ReplicaKey, Span, Time};
 use quorate_raft::RoleName;
 use std::collections::BTreeSet;
 
@@ -224,8 +225,16 @@ impl<C: Clients> World<C> {
                 self.reopen(node)?;
             }
         }
+        let joins = self.plan.options.auto_join == 1;
+        if joins {
+            self.note_joined();
+        }
         let (ledger, held) = (&self.committed.ledger, &self.changes.changes);
-        changes_as_answered(&self.admin, ledger, &self.seats, held)?;
+        // One that joins has what it was before removed.
+        let by_themselves = |(change, key): &(Change, ReplicaKey)| {
+            joins && (*change == Change::Add || self.gone.contains_key(key))
+        };
+        changes_as_answered(&self.admin, ledger, &self.seats, held, by_themselves)?;
         self.clients.judge(&self.committed.ledger, &mut self.marks)
     }
 }

@@ -47,6 +47,7 @@ impl<C: Clients> World<C> {
                 self.ask_for_change(change, at(node), asks.map(at), when_committed, naming);
             }
             Step::Replace { node, lasts } => self.replace(at(node), lasts),
+            Step::Move { node, lasts } => self.move_away(at(node), lasts),
             Step::Rot { node, at: bit } => return self.rot(at(node), bit),
             Step::Clock { node, by, back } => self.jump(at(node), by, back),
             Step::Flood { node, lasts } => {
@@ -179,6 +180,7 @@ impl<C: Clients> World<C> {
             | Step::Upgrade { .. }
             | Step::Change { .. }
             | Step::Replace { .. }
+            | Step::Move { .. }
             | Step::Ask { .. } => {}
         }
     }
