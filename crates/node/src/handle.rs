@@ -3,8 +3,9 @@
 //! A handle can be cloned and sent to any thread. It never blocks the replica: a full queue is an
 //! error for the caller, a caller that goes away costs nothing.
 
+pub use crate::replica::Stays;
 use crate::status::Status;
-use quorate_base::{Offset, Span};
+use quorate_base::{Epoch, Offset, Span};
 use quorate_machine::{Answer, Machine, Request};
 use std::fmt;
 use tokio::sync::{mpsc, oneshot};
@@ -97,6 +98,8 @@ pub enum Ask<M: Machine> {
     },
     /// Describe yourself.
     Status(oneshot::Sender<Status>),
+    /// Hand over leadership.
+    HandOver(oneshot::Sender<Result<Epoch, Stays>>),
     /// Hand over leadership and stop.
     Shutdown,
 }
@@ -144,6 +147,14 @@ impl<M: Machine> Handle<M> {
         let (answer, status) = oneshot::channel();
         self.ask(Ask::Status(answer))?;
         status.await.map_err(|_| Error::Stopped)
+    }
+
+    /// Asks the node to hand over leadership, which it begins at once: it takes nothing new, and
+    /// resigns when what it took is committed. Returns the epoch that ends, or why it does not.
+    pub async fn hand_over(&self) -> Result<Result<Epoch, Stays>, Error> {
+        let (answer, begun) = oneshot::channel();
+        self.ask(Ask::HandOver(answer))?;
+        begun.await.map_err(|_| Error::Stopped)
     }
 
     /// Asks the node to hand over leadership and stop.

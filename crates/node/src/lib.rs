@@ -35,5 +35,5 @@ pub use leading::WRITE_BYTES_MAX;
 #[cfg(mutants)]
 pub use mutants::Mutant;
 pub use out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};
-pub use replica::{Replica, Settings};
+pub use replica::{Replica, Settings, Stays};
 pub use translate::Names;

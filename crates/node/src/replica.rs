@@ -10,8 +10,11 @@ mod answers;
 mod damage;
 mod effects;
 mod full_disk;
+mod handing_over;
 mod requests;
 mod snapshots;
+
+pub use handing_over::Stays;
 
 use crate::apply::Applied;
 use crate::clients::{Clients, Origin, Write};
@@ -373,11 +376,6 @@ impl<M: Machine> Replica<M> {
         let (waiting, bytes) =
             (self.clients.writes.len() + self.clients.reads.len(), self.clients.writes.bytes());
         waiting < WAITING_MAX && bytes < self.settings.uncommitted_max_bytes
-    }
-
-    /// Give up leadership if this is the current epoch.
-    pub fn resign(&mut self, epoch: Epoch) {
-        self.inputs.push_back(Input::Resign { epoch });
     }
 
     /// Hand over leadership, at the latest until `until`; `Out::Stopped` follows.

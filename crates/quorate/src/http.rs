@@ -13,6 +13,7 @@ mod parameters;
 mod paths;
 mod patient;
 mod reply;
+mod resign;
 mod room;
 mod route;
 mod session;

@@ -8,7 +8,7 @@
 use quorate::http::{self, Store};
 use quorate_base::{Epoch, Offset, Time};
 use quorate_machine::{Batch, Kv, Machine, Proposal, Sessioned};
-use quorate_node::handle::{Ask, Error, Handle};
+use quorate_node::handle::{Ask, Error, Handle, Stays};
 use quorate_node::status::Status;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -86,6 +86,7 @@ async fn replica(mut queue: mpsc::Receiver<Ask<Store>>, mood: Arc<Mutex<Mood>>) 
                 };
                 let _ = answer.send(status);
             }
+            (Ask::HandOver(answer), _) => drop(answer.send(Err(Stays::Alone))),
             (Ask::Shutdown, _) => return,
         }
     }
@@ -277,6 +278,8 @@ fn what_is_wrong_is_named() {
     refused(&server, ("GET", "/v2/kv/k", "", ""), 404, "no_such_path", None);
     refused(&server, ("POST", "/v1/kv/k", "", ""), 405, "method_not_allowed", None);
     refused(&server, ("PUT", "/status", "", ""), 405, "method_not_allowed", None);
+    refused(&server, ("GET", "/v1/quorum/resign", "", ""), 405, "method_not_allowed", None);
+    refused(&server, ("POST", "/v1/quorum/resign", "", ""), 409, "no_other_leader", None);
     refused(&server, ("GET", "/v1/kv/k", "", ""), 404, "no_such_key", None);
 }
 

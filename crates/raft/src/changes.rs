@@ -98,7 +98,7 @@ impl Quorum {
     fn leads_changes(&self) -> Result<(), Unchanged> {
         match &self.role {
             // One that is on its way out takes nothing new, else it would never be gone.
-            Role::Leader(_) if self.is_removed() => Err(Unchanged::NotLeading { leader: None }),
+            Role::Leader(_) if self.is_leaving() => Err(Unchanged::NotLeading { leader: None }),
             Role::Leader(_) => Ok(()),
             Role::Unattached(_)
             | Role::Prospective(_)

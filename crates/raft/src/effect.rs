@@ -142,6 +142,12 @@ pub enum Input {
         /// The epoch that the caller means.
         epoch: Epoch,
     },
+    /// Commit what was taken, take nothing new, and then give up leadership, if `epoch` is the
+    /// current one and another voter may lead (rule P77).
+    HandOver {
+        /// The epoch that the caller means.
+        epoch: Epoch,
+    },
     /// Hand over and stop: [`Effect::Stopped`] follows at the latest at `until`.
     Shutdown {
         /// When to stop waiting for a successor.

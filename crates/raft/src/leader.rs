@@ -96,6 +96,8 @@ pub(crate) struct Leader {
     pub(crate) begin_at: Time,
     /// When it resigns unless a majority fetches.
     pub(crate) quorum_at: Time,
+    /// Until when it may commit what it has taken, once it is to hand over [P77].
+    pub(crate) leaves_at: Option<Time>,
     /// Room for one value a voter, kept to spare an allocation on each commit.
     offsets: Vec<Offset>,
 }
@@ -109,7 +111,8 @@ impl Leader {
     pub(crate) fn deadline(&self) -> Time {
         let parked = self.parked.iter().map(|parked| parked.expires_at).min();
         let change = self.change.as_ref().map_or(Time::NEVER, |change| change.until);
-        self.begin_at.min(self.quorum_at).min(parked.unwrap_or(Time::NEVER)).min(change)
+        let leaves = self.leaves_at.unwrap_or(Time::NEVER);
+        self.begin_at.min(self.quorum_at).min(leaves).min(parked.unwrap_or(Time::NEVER)).min(change)
     }
 }
 
@@ -135,6 +138,7 @@ impl Quorum {
             reads: Reads::default(),
             begin_at: if alone { Time::NEVER } else { self.now + self.begin_period() },
             quorum_at: self.check_quorum_at(alone),
+            leaves_at: None,
             offsets: Vec::new(),
         };
         let standing = Standing { leader: Some(own), ..self.standing.clone() };
@@ -199,7 +203,7 @@ impl Quorum {
     ) {
         assert!(records > 0, "a proposal holds at least one record");
         let leads = matches!(self.role, Role::Leader(_)) && !self.is_caretaker();
-        let leads = leads && self.stopping.is_none() && !self.is_removed();
+        let leads = leads && self.stopping.is_none() && !self.is_leaving();
         if leads && epoch == self.standing.epoch {
             self.append(records, Source::Proposed(token), out);
         } else {
@@ -244,9 +248,7 @@ impl Quorum {
     pub(crate) fn turn_leader(&mut self, out: &mut Vec<Effect>) -> bool {
         let (now, period) = (self.now, self.begin_period());
         self.turn_change(out);
-        // What a removed leader has taken it still commits.
-        let left = self.is_removed() && self.high_watermark == Some(self.end);
-        let over = self.is_relieved() || left;
+        let over = self.is_relieved() || self.has_left();
         let Role::Leader(leader) = &mut self.role else { return false };
         // Without a majority that fetches, another leader may exist already [P23].
         if self.stopping.is_some() || now >= leader.quorum_at || over {

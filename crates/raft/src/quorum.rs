@@ -126,6 +126,7 @@ impl Quorum {
                     self.resign(effects);
                 }
             }
+            Input::HandOver { epoch } => self.on_hand_over(epoch),
             Input::Shutdown { until } => self.on_shutdown(until),
         }
         self.reach(effects);
@@ -238,7 +239,7 @@ impl Quorum {
     pub(crate) fn leader_told(&self) -> Option<ReplicaId> {
         match &self.role {
             Role::Leader(_) if self.high_watermark.is_none() || self.is_caretaker() => None,
-            Role::Leader(_) if self.is_removed() => None,
+            Role::Leader(_) if self.is_leaving() => None,
             Role::Resigned(_) => None,
             Role::Unattached(_)
             | Role::Prospective(_)

@@ -9,7 +9,7 @@ use crate::message::{EndQuorumEpoch, LeaderView, Request};
 use crate::peers::{Node, Question};
 use crate::quorum::{Quorum, Stopping};
 use crate::role::{Resigned, Role, Standing};
-use quorate_base::{ReplicaKey, Time};
+use quorate_base::{Epoch, ReplicaKey, Span, Time};
 use std::cmp::Reverse;
 
 impl Quorum {
@@ -26,6 +26,37 @@ impl Quorum {
         let unacked = successors.iter().map(|key| key.id).collect();
         let role = Role::Resigned(Resigned { election_at, unacked, gone: Vec::new(), successors });
         self.enter(self.standing.clone(), role, out);
+    }
+
+    /// The leader is to hand over in good order: what it has taken it still commits, but not for
+    /// long [P77].
+    pub(crate) fn on_hand_over(&mut self, epoch: Epoch) {
+        let until = self.now + Span(self.config.fetch_timeout.0 / 2);
+        if self.has_heir()
+            && epoch == self.standing.epoch
+            && let Role::Leader(leader) = &mut self.role
+        {
+            leader.leaves_at.get_or_insert(until);
+        }
+    }
+
+    /// Whether this leader knows of another voter that may lead.
+    pub fn has_heir(&self) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
+        leader.voters.iter().any(|voter| !voter.never_leads)
+    }
+
+    /// Whether this leader is on its way out: it takes nothing new, else it would never be gone.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let told = matches!(&self.role, Role::Leader(leader) if leader.leaves_at.is_some());
+        told || self.is_removed()
+    }
+
+    /// Whether a leader on its way out has nothing left to do, or no time.
+    pub(crate) fn has_left(&self) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
+        let late = leader.leaves_at.is_some_and(|at| self.now >= at);
+        late || self.is_leaving() && self.high_watermark == Some(self.end)
     }
 
     pub(crate) fn turn_resigned(&mut self, out: &mut Vec<Effect>) -> bool {

@@ -50,7 +50,7 @@ impl Quorum {
         }
         let seats = self.decrees.in_force();
         let changing = self.is_changing() && !mutant!(self, UpdateWhileChanging);
-        if self.high_watermark.is_none() || changing || self.is_removed() {
+        if self.high_watermark.is_none() || changing || self.is_leaving() {
             return Err(ErrorKind::RequestTimedOut);
         }
         let known = seats.voters.by_id(key.id);

@@ -327,6 +327,9 @@ impl<M: Machine + Send + 'static> Node<M> {
             Ask::Status(answer) => {
                 let _ = answer.send(self.replica.status());
             }
+            Ask::HandOver(answer) => {
+                let _ = answer.send(self.replica.hand_over());
+            }
             Ask::Shutdown => self.replica.shutdown(now + HANDOVER),
         }
     }

@@ -8,6 +8,7 @@
 mod change;
 mod plan;
 mod protocol;
+mod resign;
 mod voters;
 
 use super::client::{Ask, MUTE, NOBODY, Nodes, Silence, Url, ask_one};
@@ -81,6 +82,14 @@ The node runs with its new directory already, formatted with --no-initial-contro
 Examples:
   quorate quorum replace-disk 3")]
     ReplaceDisk(voters::ReplaceDisk),
+    /// Let another voter lead, before the leader is stopped or since another one should
+    #[command(after_help = "\
+The leader takes nothing new, commits what it has taken, and makes way. The command waits until another node leads.
+
+Examples:
+  quorate quorum resign
+  quorate quorum resign --http http://a:7101,http://b:7101,http://c:7101")]
+    Resign(resign::Resign),
 }
 
 #[derive(clap::Args)]
@@ -122,6 +131,7 @@ pub(crate) fn quorum(args: Args) -> Outcome {
             Command::Add(args) => voters::add(args).await,
             Command::Remove(args) => voters::remove(args).await,
             Command::Alter(args) => voters::alter(args).await,
+            Command::Resign(args) => resign::resign(args).await,
             Command::ReplaceDisk(args) => voters::replace_disk(args).await,
         }
     })

@@ -1,7 +1,7 @@
 //! Which path means what.
 
 use super::reply::{Refusal, Reply, method_not_allowed};
-use super::{Shared, Store, health, key_value, metadata, session};
+use super::{Shared, Store, health, key_value, metadata, resign, session};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use quorate_machine::kafka::Mirror;
@@ -31,15 +31,16 @@ pub(super) async fn store(shared: &Shared<Store>, request: Request<Incoming>) ->
             ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
             ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
             ("/status", &Method::GET | &Method::HEAD) => health::status(handle).await,
-            ("/v1/session", _) => return method_not_allowed("POST"),
+            ("/v1/quorum/resign", &Method::POST) => resign::resign(handle).await,
+            ("/v1/session" | "/v1/quorum/resign", _) => return method_not_allowed("POST"),
             ("/v1/kv" | "/livez" | "/readyz" | "/status", _) => {
                 return method_not_allowed("GET, HEAD");
             }
             _ => Err(Refusal::new(
                 StatusCode::NOT_FOUND,
                 "no_such_path",
-                "there is nothing at this path; there are /v1/kv/KEY, /v1/kv, /v1/session, /livez, /readyz \
-                 and /status",
+                "there is nothing at this path; there are /v1/kv/KEY, /v1/kv, /v1/session, \
+                 /v1/quorum/resign, /livez, /readyz and /status",
             )),
         }
     };

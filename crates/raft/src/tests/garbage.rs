@@ -248,6 +248,7 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
             8 => Input::Read { token: Token(serial) },
             9 => Input::Propose { token: Token(serial), epoch: view.epoch, records: 2 },
             10 if draw.0.one_in(10) => Input::Resign { epoch: view.epoch },
+            10 if draw.0.one_in(10) => Input::HandOver { epoch: view.epoch },
             10 => Input::Peer {
                 id: draw.id(),
                 speaks: Features {

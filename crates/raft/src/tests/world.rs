@@ -427,7 +427,11 @@ impl World {
                 && let Some(quorum) = &self.nodes[at].quorum
             {
                 let epoch = quorum.view().epoch;
-                self.step(at, Input::Resign { epoch });
+                let input = match self.rng.one_in(2) {
+                    true => Input::Resign { epoch },
+                    false => Input::HandOver { epoch },
+                };
+                self.step(at, input);
             }
             if self.rng.one_in(self.faults.crash) {
                 match self.nodes[at].quorum {

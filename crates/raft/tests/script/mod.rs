@@ -114,6 +114,11 @@ impl Script {
                 let epoch = words.epoch("epoch").unwrap_or(cluster.picture(id).epoch);
                 cluster.step(id, Input::Resign { epoch });
             }
+            "hand-over" => {
+                let id = words.id();
+                let epoch = words.epoch("epoch").unwrap_or(cluster.picture(id).epoch);
+                cluster.step(id, Input::HandOver { epoch });
+            }
             "shutdown" => {
                 let id = words.id();
                 let until = cluster.time(id) + Span::ms(words.number("within").unwrap_or(5_000));

@@ -165,7 +165,11 @@ impl Walk {
             }
             91 if runs => {
                 let epoch = self.epoch(id);
-                self.cluster.step(id, Input::Resign { epoch });
+                let input = match self.rng.one_in(2) {
+                    true => Input::Resign { epoch },
+                    false => Input::HandOver { epoch },
+                };
+                self.cluster.step(id, input);
             }
             92 if runs && self.rng.one_in(4) => {
                 let until = self.cluster.time(id) + Span::ms(self.rng.below(4_000));

@@ -68,7 +68,7 @@ pub(super) struct ReplaceDisk {
     how: How,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse::<u64>().ok().filter(|number| (1..=86_400).contains(number));
     number.map(Duration::from_secs).ok_or_else(|| "write whole seconds, 1 to 86400".to_owned())
 }
