@@ -154,11 +154,56 @@ fn a_node_joins_the_one_cluster_that_answers_as_an_observer() {
     check_fails(&["run", &moved], FAILED, &says);
 }
 
+/// A proxy takes connections before there is anybody behind it.
 #[test]
-fn whoever_names_no_controller_at_all_is_told_so() {
+fn a_node_waits_for_whoever_is_no_controller_yet() {
     let scratch = Scratch::new("begin-wrong");
     let mute = Listener::start();
     let config = file(&scratch, 1, free(), &format!("quorate.join={}", mute.0));
-    check_fails(&["run", &config], FAILED, &["names no controllers that can be asked"]);
+    let (mut node, said) = start(&["run", &config]);
+    heard(&said, "nobody answers whom quorate.join names");
+    heard(&said, "it closed the connection at the first question");
     assert!(!scratch.0.join("data-1").exists());
+    assert!(node.0.try_wait().unwrap().is_none(), "it waits");
+    signal("TERM", u64::from(node.0.id()));
+    heard(&said, "stopped before it had joined");
+    assert!(node.0.wait().unwrap().success());
+}
+
+/// T40: formatted apart, with one cluster id, while nobody could be asked.
+#[test]
+fn two_quorums_of_one_cluster_are_refused_at_the_first_start_and_never_go_unsaid() {
+    let scratch = Scratch::new("begin-rivals");
+    let (at1, at2, at3) = (free(), free(), free());
+    let lines = |others: &str| {
+        format!(
+            "controller.quorum.bootstrap.servers={others}\ncontroller.quorum.fetch.timeout.ms=500"
+        )
+    };
+    let first = file(&scratch, 1, at1, &lines(&at1.to_string()));
+    let second = file(&scratch, 2, at2, &lines(&format!("{at1},{at2}")));
+    let third = file(&scratch, 3, at3, &lines(&format!("{at1},{at3}")));
+    for config in [&first, &second, &third] {
+        assert_eq!(run(&["format", "-c", config, "-t", "one", "--standalone"]).0, 0);
+    }
+    // Cut off from the first one it leads, and nothing could tell it that it should not.
+    let (_two, said) = start(&["run", &second]);
+    let (_one, _) = start(&["run", &first]);
+    for at in [at1, at2] {
+        let status = ["quorum", "status", "--bootstrap", &at.to_string()];
+        wait_for("a leader", || (run(&status).0 == 0).then_some(()));
+    }
+    // Both see each other: one says so, and one that starts now does not become the third.
+    let line = heard(&said, "TWO QUORUMS of the cluster one run");
+    assert!(
+        line.contains("ERROR") && line.contains("node 2 leads") && line.contains("node 1 leads"),
+        "{line}"
+    );
+    let says = ["It would be a second quorum", "node 1 leads", &format!("quorate.join={at1}")];
+    check_fails(&["run", &third], FAILED, &says);
+    // What it has to do instead.
+    std::fs::remove_dir_all(scratch.0.join("data-3")).unwrap();
+    let joins = file(&scratch, 3, at3, &format!("quorate.join={at1}"));
+    let (_three, said) = start(&["run", &joins]);
+    heard(&said, "joins the cluster one");
 }

@@ -12,6 +12,7 @@ use quorate_wire::message::{
     DescribeQuorumResponse, QuorumNode, QuorumReplica, Request, Topic,
 };
 use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_request};
+use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -20,6 +21,9 @@ use tokio::time::timeout;
 const TOPIC: &str = "__cluster_metadata";
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How it looks when the other side closes a connection: at the end, or with a question unread.
+const BROKEN_OFF: [ErrorKind; 3] =
+    [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 /// No answer to what is asked here is longer.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -299,9 +303,7 @@ impl Controller {
             }
             Ok(Ok(None)) => Err(odd("it does not answer in Kafka's protocol")),
             // Nobody who speaks Kafka's protocol breaks off at the first question.
-            Ok(Err(error))
-                if error.kind() == std::io::ErrorKind::UnexpectedEof && self.speaks.is_empty() =>
-            {
+            Ok(Err(error)) if BROKEN_OFF.contains(&error.kind()) && self.speaks.is_empty() => {
                 Err(odd("it closed the connection at the first question"))
             }
             Ok(Err(error)) => Err(Silence::Nobody(format!("the connection broke off: {error}"))),

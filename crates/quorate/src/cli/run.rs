@@ -5,6 +5,7 @@
 //! as slow to recover.
 
 mod begin;
+mod rivals;
 
 use super::ending::Ending;
 use super::{Failure, Outcome, block_on, failed, out};
@@ -157,6 +158,7 @@ async fn node<M: Served>(
 ) -> Outcome {
     let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
     let refused = |error: StartError| failed(format!("node {id} does not start: {error}"));
+    rivals::judge_founder(&config).await?;
     quorate::complete(&config)
         .or_else(|error| failed(format!("node {id} does not start: {error}")))?;
     if let Some(told) = quorate::recover::recovered(&config.directory, &config.topic) {
@@ -194,6 +196,9 @@ async fn node<M: Served>(
         }
         tokio::spawn(http::serve(listener, node.handle(), stopped))
     });
+    if !told.bootstrap.is_empty() {
+        tokio::spawn(rivals::watch(node.handle(), told));
+    }
     tokio::spawn(wait_for_the_end(node.handle(), until_stdin_closes));
     let ended = node.run().await;
     // Whoever waits for an answer is told what became of the request, now that the node knows.

@@ -57,7 +57,8 @@ pub(super) async fn ready(settings: &Settings, gone: impl Future<Output = ()>) -
     }
 }
 
-fn refused<T>(config: &Config, why: &str) -> Outcome<T> {
+/// The node stays down, and why.
+pub(super) fn refused<T>(config: &Config, why: &str) -> Outcome<T> {
     let id = config.id.map_or("observer".to_owned(), |id| id.to_string());
     failed(format!("node {id} does not start: {why}"))
 }
@@ -184,12 +185,6 @@ async fn found(settings: &Settings, servers: &[HostPort]) -> Outcome<Result<Stri
                 format!("\n  {}: {why}", shown(server))
             };
             let lines: String = said.iter().map(words).collect();
-            if said.iter().all(|(_, answer)| matches!(answer, Err(Silence::Wrong(_)))) {
-                return refused(
-                    config,
-                    &format!("quorate.join names no controllers that can be asked{lines}"),
-                );
-            }
             return Ok(Err(format!(
                 "nobody answers whom quorate.join names{lines}\n\
                  This node has an empty directory and waits until one of them says which cluster it is to join. Start \
