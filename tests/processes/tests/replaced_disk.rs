@@ -1,0 +1,81 @@
+//! A voter that comes back with an empty disk: its vote is gone with its directory, until an
+//! operator gives the new one its place (T33).
+
+#![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
+
+use quorate_processes::http::Client;
+use quorate_processes::{Cluster, Profile, binary, poll};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the command printed; it has to succeed.
+fn quorum(binary: &Path, arguments: &[&str], bootstrap: &str) -> String {
+    let output = Command::new(binary)
+        .arg("quorum")
+        .args(arguments)
+        .args(["--bootstrap", bootstrap])
+        .output()
+        .unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    text
+}
+
+fn put(cluster: &Cluster, through: u32, key: &str, timeout_ms: u32) -> u16 {
+    let mut client = Client::new(cluster.node(through).http, PATIENCE);
+    let path = format!("/v1/kv/{key}?timeout={timeout_ms}");
+    client.ask("PUT", &path, &[], b"value").unwrap().status
+}
+
+#[test]
+fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replaced-disk");
+    let _ = std::fs::remove_dir_all(&root);
+    let binary = binary(Profile::Dev).unwrap();
+    let mut cluster = Cluster::unformatted(&binary, &root, 3, &[]).unwrap();
+    cluster.start_all().unwrap();
+    cluster.wait_until_level(PATIENCE).unwrap();
+    let at: Vec<String> = cluster.nodes().iter().map(|node| node.raft.to_string()).collect();
+    let voters = format!("1,2@{},3@{}", at[1], at[2]);
+    quorum(&binary, &["alter", "--voters", &voters], &at[0]);
+    // Two of three: the third is behind, and has not seen what they acknowledged.
+    cluster.kill(3);
+    assert_eq!(put(&cluster, 1, "acknowledged", 20_000), 201);
+
+    // One of those two loses its disk, and the other one is away: the new disk and the one that is
+    // behind are two processes of three, and must not elect what lacks the write.
+    cluster.kill(2);
+    cluster.kill(1);
+    cluster.forget(2).unwrap();
+    cluster.start(3).unwrap();
+    cluster.start(2).unwrap();
+    poll("the new disk to join", PATIENCE, || {
+        let log = std::fs::read_to_string(cluster.node(2).log_file()).ok()?;
+        (log.matches("joins the cluster").count() == 2).then_some(())
+    })
+    .unwrap();
+    poll("its status", PATIENCE, || cluster.node(2).status()).unwrap();
+    let refused = put(&cluster, 3, "by-a-minority", 4_000);
+    assert!([503, 504].contains(&refused), "{refused}: a new disk has voted");
+    assert_eq!(cluster.leader(), None);
+
+    // With the one that has the write there is a majority again, and the write is there.
+    cluster.start(1).unwrap();
+    cluster.wait_until_level(PATIENCE).unwrap();
+    let mut client = Client::new(cluster.node(2).http, PATIENCE);
+    let answer = client.ask("GET", "/v1/kv/acknowledged", &[], b"").unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(cluster.node(2).status().unwrap().role, "observer");
+
+    // Given its place, it counts: it and one other are a majority.
+    let said = quorum(&binary, &["replace-disk", "2"], &at.join(","));
+    assert!(said.contains("node 2"), "{said}");
+    cluster.kill(3);
+    assert_eq!(put(&cluster, 1, "with-the-new-disk", 20_000), 201);
+    assert_eq!(cluster.ended_by_itself(), None);
+    drop(cluster);
+    std::fs::remove_dir_all(&root).unwrap();
+}
