@@ -27,6 +27,7 @@ impl Generation {
         let before = match served {
             Served::Fetch => 17,
             Served::Vote | Served::DescribeCluster => 1,
+            Served::UpdateFeatures => 1,
             Served::AddRaftVoter => 0,
             Served::Forward => return (self == Generation::Now).then_some(newest),
             Served::ApiVersions

@@ -7,6 +7,7 @@
 mod changes;
 mod decrees;
 mod describe;
+mod features;
 mod forwarding;
 mod inbound;
 mod outbound;
@@ -84,6 +85,7 @@ fn error_code(kind: ErrorKind) -> ErrorCode {
         ErrorKind::RequestTimedOut => ErrorCode::RequestTimedOut,
         ErrorKind::VoterNotFound => ErrorCode::VoterNotFound,
         ErrorKind::DuplicateVoter => ErrorCode::DuplicateVoter,
+        ErrorKind::InvalidUpdateVersion => ErrorCode::InvalidUpdateVersion,
         ErrorKind::Other(code) => ErrorCode::from_code(code),
     }
 }
@@ -104,6 +106,7 @@ fn error_kind(code: ErrorCode) -> ErrorKind {
         ErrorKind::RequestTimedOut,
         ErrorKind::VoterNotFound,
         ErrorKind::DuplicateVoter,
+        ErrorKind::InvalidUpdateVersion,
     ];
     known
         .into_iter()

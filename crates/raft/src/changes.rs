@@ -33,6 +33,7 @@ pub(crate) struct Change {
 pub(crate) enum Asked {
     Add(Ticket),
     Remove(Ticket),
+    Upgrade(Ticket),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,11 +41,18 @@ enum Stage {
     /// Nothing is in the log: this one has to show that it is who it should be [P73], and that it
     /// has what the leader has.
     Proving { voter: Voter, agreed: bool, when_committed: bool },
+    /// Nothing is in the log: those that are left without this one have to be heard [P72].
+    Hearing(ReplicaKey),
     /// The new voters are the record at this offset.
     Appended(Offset),
 }
 
 impl Change {
+    /// One whose record lies at `base`.
+    pub(crate) fn appended(asked: Asked, base: Offset, until: Time) -> Change {
+        Change { asked, stage: Stage::Appended(base), until }
+    }
+
     pub(crate) fn is_appended(&self) -> bool {
         matches!(self.stage, Stage::Appended(_))
     }
@@ -66,31 +74,45 @@ impl Quorum {
         let patience =
             if when_committed { self.config.request_timeout } else { self.config.fetch_max_wait };
         let until = self.now + patience;
-        let Role::Leader(leader) = &mut self.role else { return };
-        leader.change = Some(Change { asked, stage, until });
+        self.begin_change(Change { asked, stage, until }, out);
     }
 
     pub(crate) fn on_remove(&mut self, ticket: Ticket, key: ReplicaKey, out: &mut Vec<Effect>) {
         let asked = Asked::Remove(ticket);
-        let voters = match self.may_remove(key) {
-            Ok(voters) => voters,
-            Err(why) => return self.answer_change(asked, Err(why), out),
-        };
-        let stage = Stage::Appended(self.seat(voters, out));
+        if let Err(why) = self.may_remove(key) {
+            return self.answer_change(asked, Err(why), out);
+        }
         let until = self.now + self.config.request_timeout;
+        self.begin_change(Change { asked, stage: Stage::Hearing(key), until }, out);
+    }
+
+    /// Waits for those that would be left: whoever lives and waits for news asks again at once.
+    fn begin_change(&mut self, change: Change, out: &mut Vec<Effect>) {
         let Role::Leader(leader) = &mut self.role else { return };
-        leader.change = Some(Change { asked, stage, until });
+        leader.change = Some(change);
+        for other in leader.voters.iter_mut().chain(&mut leader.observers) {
+            other.heard = false;
+        }
+        self.unpark(|parked| parked.voter, out);
     }
 
     /// The checks that all changes have, in their order [P71].
     fn may_change(&self) -> Result<(), Unchanged> {
+        self.may_change_at_all()?;
+        match self.decrees.in_force().version {
+            0 => Err(Unchanged::Static),
+            _ => Ok(()),
+        }
+    }
+
+    /// Those of them that one of `kraft.version` has too.
+    pub(crate) fn may_change_at_all(&self) -> Result<(), Unchanged> {
+        self.leads_changes()?;
         let changing = self.is_changing() && !mutant!(self, ChangeBeforeCommit);
         let known = self.high_watermark.is_some() || mutant!(self, ChangeWithoutHighWatermark);
         match () {
-            () if changing && self.has_change() => Err(Unchanged::Pending),
-            () if !known => Err(Unchanged::NotReady),
-            () if self.decrees.in_force().version == 0 => Err(Unchanged::Static),
             () if changing => Err(Unchanged::Pending),
+            () if !known => Err(Unchanged::NotReady),
             () => Ok(()),
         }
     }
@@ -125,8 +147,7 @@ impl Quorum {
         }
     }
 
-    /// The voters that are left.
-    fn may_remove(&self, key: ReplicaKey) -> Result<Voters, Unchanged> {
+    fn may_remove(&self, key: ReplicaKey) -> Result<(), Unchanged> {
         self.leads_changes()?;
         if key.directory.is_none() {
             return Err(Unchanged::NoDirectory);
@@ -137,26 +158,20 @@ impl Quorum {
         if known != Some(key) {
             return Err(Unchanged::Unknown { known });
         }
-        if voters.len() == 1 {
-            return Err(Unchanged::LastVoter);
-        }
-        let left = voters.less(key.id);
-        let unheard = mutant!(self, RemoveTheLiving);
-        if unheard { Ok(left) } else { self.may_follow(&left).map(|()| left) }
+        if voters.len() == 1 { Err(Unchanged::LastVoter) } else { Ok(()) }
     }
 
-    /// Whether enough of these follow this leader to commit that they count: else nothing would be
-    /// committed any more, not even the way back [P72].
-    fn may_follow(&self, voters: &Voters) -> Result<(), Unchanged> {
+    /// Whether enough of these have fetched since the change was asked for to commit that they
+    /// count: else nothing might be committed any more, not even the way back [P72]. `candidate`
+    /// has answered, and may wait for its own change.
+    fn may_follow(&self, voters: &Voters, candidate: Option<ReplicaKey>) -> Result<(), Unchanged> {
         let Role::Leader(leader) = &self.role else { return Ok(()) };
         let follows = |key: ReplicaKey| {
-            let known = leader.others().find(|other| key.names(other.key));
-            let heard = known.and_then(|other| other.fetched_at);
-            Some(key.id) == self.id()
-                || heard.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout)
+            let heard = leader.others().any(|other| other.heard && other.is_of(key));
+            Some(key.id) == self.id() || Some(key) == candidate || heard
         };
         let follow = voters.keys().filter(|key| follows(*key)).count();
-        match follow >= voters.majority() {
+        match follow >= voters.majority() || mutant!(self, RemoveTheLiving) {
             true => Ok(()),
             false => Err(Unchanged::TooFew { follow, voters: voters.len() }),
         }
@@ -174,13 +189,24 @@ impl Quorum {
                 return self.finish_change(Ok(()), out);
             }
             Stage::Appended(_) => Unchanged::Uncommitted,
+            Stage::Hearing(gone) => {
+                let left = self.decrees.voters().less(gone.id);
+                match self.may_follow(&left, None) {
+                    Ok(()) => return self.append_change(left, out),
+                    Err(why) => why,
+                }
+            }
             Stage::Proving { voter, agreed: false, .. } => {
                 self.ask_candidate(voter.key, out);
                 Unchanged::Unfit { key: voter.key, lacks: Unfit::Silent }
             }
             Stage::Proving { voter, agreed: true, when_committed } => {
                 match self.seat_for(voter) {
-                    Ok(voters) => return self.add(voters, when_committed, out),
+                    Ok(voters) if when_committed => return self.append_change(voters, out),
+                    Ok(voters) => {
+                        self.seat(None, voters, out);
+                        return self.finish_change(Ok(()), out);
+                    }
                     // That will not change, or not while whoever asks for itself does not fetch.
                     Err(why) if why.error() != ErrorKind::RequestTimedOut || !when_committed => {
                         return self.finish_change(Err(why), out);
@@ -213,6 +239,7 @@ impl Quorum {
         let (ticket, body) = match asked {
             Asked::Add(ticket) => (ticket, Response::AddVoter(answer)),
             Asked::Remove(ticket) => (ticket, Response::RemoveVoter(answer)),
+            Asked::Upgrade(ticket) => (ticket, Response::Upgrade(answer)),
         };
         self.reply(ticket, self.shown(), body, out);
     }
@@ -224,7 +251,7 @@ impl Quorum {
         let Role::Leader(leader) = &self.role else { return None };
         match leader.change.as_ref().map(|change| &change.stage) {
             Some(Stage::Proving { voter, .. }) if voter.key.id == id => Some(voter),
-            Some(Stage::Proving { .. } | Stage::Appended(_)) | None => None,
+            Some(Stage::Proving { .. } | Stage::Hearing(_) | Stage::Appended(_)) | None => None,
         }
     }
 
@@ -234,28 +261,30 @@ impl Quorum {
         let node = Node::Replica(key.id);
         let (Some(own), true) = (self.id(), self.ready(node)) else { return };
         let Role::Leader(leader) = &mut self.role else { return };
-        let question = Question::Begin { round: leader.reads.tell() };
+        let question = Question::Begin { round: leader.reads.tell(), voter: key };
         let body = Request::BeginQuorumEpoch(self.begin_for(key, own));
         self.ask(node, question, self.shown(), body, out);
     }
 
-    pub(crate) fn on_candidate_agrees(&mut self, node: Node) {
+    /// Who was asked as this one says that it is. What was asked of its id before the change, as a
+    /// voter of another directory, says nothing.
+    pub(crate) fn on_candidate_agrees(&mut self, asked: ReplicaKey) {
         let Role::Leader(leader) = &mut self.role else { return };
         if let Some(Change { stage: Stage::Proving { voter, agreed, .. }, .. }) = &mut leader.change
-            && node == Node::Replica(voter.key.id)
+            && voter.key == asked
         {
             *agreed = true;
         }
     }
 
-    /// True if it was one.
-    pub(crate) fn on_candidate_denies(&mut self, node: Node, out: &mut Vec<Effect>) -> bool {
-        let Node::Replica(id) = node else { return false };
-        let key = self.candidate(id).map(|voter| voter.key);
-        if let Some(key) = key {
-            self.finish_change(Err(Unchanged::Unfit { key, lacks: Unfit::AnotherReplica }), out);
+    /// It says that it is another. True if it is to be added.
+    pub(crate) fn on_candidate_denies(&mut self, asked: ReplicaKey, out: &mut Vec<Effect>) -> bool {
+        let candidate = self.candidate(asked.id).is_some_and(|voter| voter.key == asked);
+        if candidate {
+            let lacks = Unfit::AnotherReplica;
+            self.finish_change(Err(Unchanged::Unfit { key: asked, lacks }), out);
         }
-        key.is_some()
+        candidate
     }
 
     /// The voters with this one, if it speaks what it must and holds what this leader holds [P73].
@@ -275,7 +304,7 @@ impl Quorum {
             self.is_level(leader, voter.key)?;
         }
         let voters = self.decrees.voters().and(voter);
-        self.may_follow(&voters).map(|()| voters)
+        self.may_follow(&voters, Some(key)).map(|()| voters)
     }
 
     /// Whether a replica had all that there was a moment ago.
@@ -294,16 +323,14 @@ impl Quorum {
         }
     }
 
-    fn add(&mut self, voters: Voters, when_committed: bool, out: &mut Vec<Effect>) {
-        let base = self.seat(voters, out);
-        if !when_committed {
-            return self.finish_change(Ok(()), out);
-        }
+    /// What it waited for is there; the answer waits for the commit.
+    fn append_change(&mut self, voters: Voters, out: &mut Vec<Effect>) {
+        let base = self.seat(None, voters, out);
+        let until = self.now + self.config.request_timeout;
         if let Role::Leader(leader) = &mut self.role
             && let Some(change) = &mut leader.change
         {
-            change.stage = Stage::Appended(base);
-            change.until = self.now + self.config.request_timeout;
+            (change.stage, change.until) = (Stage::Appended(base), until);
         }
     }
 
@@ -326,16 +353,22 @@ impl Quorum {
             && self.decrees.newest() < self.high_watermark
     }
 
-    /// Appends the voters that count from now on, and counts by them. Where their record lies.
-    pub(crate) fn seat(&mut self, voters: Voters, out: &mut Vec<Effect>) -> Offset {
-        let base = self.end;
-        let decree = Decree { version: None, voters: Some(voters.entries().clone()) };
+    /// Appends the voters that count from now on, and the version if it changes, and counts by
+    /// them. Where the first of their records lies.
+    pub(crate) fn seat(
+        &mut self,
+        version: Option<u16>,
+        voters: Voters,
+        out: &mut Vec<Effect>,
+    ) -> Offset {
+        let (base, records) = (self.end, 1 + u32::from(version.is_some()));
+        let decree = Decree { version, voters: Some(voters.entries().clone()) };
         let appended = self.decrees.append(base, &decree);
         appended.expect("some voters, sorted, and behind those before");
         if !mutant!(self, KeepSeats) {
             self.reseat();
         }
-        self.append(1, Source::Control(ControlRecord::Voters { decree }), out);
+        self.append(records, Source::Control(ControlRecord::Voters { decree }), out);
         // Fewer may have reached more, and a smaller majority may have proved a read.
         self.advance(out);
         self.prove(out);
@@ -351,7 +384,7 @@ impl Quorum {
         let mut known: Vec<Progress> =
             leader.voters.drain(..).chain(leader.observers.drain(..)).collect();
         for key in set.keys().filter(|key| Some(key.id) != own) {
-            let at = known.iter().position(|progress| key.names(progress.key));
+            let at = known.iter().position(|progress| progress.is_of(key));
             let found = at.map(|at| known.remove(at));
             let mut progress = found.unwrap_or_else(|| Progress::new(key, true));
             (progress.key, progress.voter) = (key, true);
@@ -361,6 +394,14 @@ impl Quorum {
         for progress in &mut known {
             (progress.voter, progress.begin_due) = (false, false);
         }
+        // What a node was before its disk was replaced is no replica any more.
+        let seated = leader.voters.iter().map(|voter| (voter.key.id, voter.fetched_at));
+        let heard: Vec<_> = seated.chain(known.iter().map(|o| (o.key.id, o.fetched_at))).collect();
+        known.retain(|own| {
+            let mut later =
+                heard.iter().filter(|(id, at)| *id == own.key.id && *at > own.fetched_at);
+            later.next().is_none()
+        });
         leader.observers = known;
         let counts = |key: Option<ReplicaKey>| key.is_some_and(|key| set.contains(key));
         for parked in &mut leader.parked {

@@ -239,6 +239,7 @@ impl Quorum {
             | ErrorKind::RequestTimedOut
             | ErrorKind::VoterNotFound
             | ErrorKind::DuplicateVoter
+            | ErrorKind::InvalidUpdateVersion
             | ErrorKind::Other(_) => match answer.granted {
                 true => Ballot::Granted,
                 false => Ballot::Refused,

@@ -85,6 +85,7 @@ impl Quorum {
             | ErrorKind::InconsistentClusterId
             | ErrorKind::SnapshotNotFound
             | ErrorKind::PositionOutOfRange
+            | ErrorKind::InvalidUpdateVersion
             | ErrorKind::Other(_) => {
                 let error = answer.error;
                 out.push(Effect::Complain { what: Complaint::NotAdded { error } });

@@ -53,9 +53,18 @@ pub struct Progress {
     pub(crate) marked: bool,
     /// Whether BeginQuorumEpoch must be sent as soon as its connection is free.
     pub(crate) begin_due: bool,
+    /// Whether it fetched since a change of voters was asked for [P72].
+    pub(crate) heard: bool,
 }
 
 impl Progress {
+    /// Whether this is what is known of the replica with this key. Static voters have no directory
+    /// in theirs, and told it.
+    pub(crate) fn is_of(&self, key: ReplicaKey) -> bool {
+        let told = ReplicaKey { directory: self.key.directory.or(self.directory), ..self.key };
+        key.names(told)
+    }
+
     pub(crate) fn new(key: ReplicaKey, voter: bool) -> Progress {
         Progress {
             key,
@@ -72,6 +81,7 @@ impl Progress {
             tagged: false,
             marked: false,
             begin_due: voter,
+            heard: false,
         }
     }
 }
@@ -283,7 +293,7 @@ impl Quorum {
                 return;
             };
             leader.voters[at - 1].begin_due = false;
-            let question = Question::Begin { round: leader.reads.tell() };
+            let question = Question::Begin { round: leader.reads.tell(), voter: key };
             let body = Request::BeginQuorumEpoch(self.begin_for(key, own));
             self.ask(Node::Replica(key.id), question, self.shown(), body, out);
         }
@@ -292,12 +302,14 @@ impl Quorum {
     pub(crate) fn on_begin_answer(
         &mut self,
         node: Node,
-        round: u64,
+        (round, asked): (u64, ReplicaKey),
         view: &LeaderView,
         out: &mut Vec<Effect>,
     ) {
         if !self.learn(node, view, out) {
-            if view.error == ErrorKind::InvalidVoterKey && !self.on_candidate_denies(node, out) {
+            let denies = view.error == ErrorKind::InvalidVoterKey;
+            let candidate = denies && self.on_candidate_denies(asked, out);
+            if denies && !candidate && self.decrees.voters().contains(asked) {
                 // It will say so again: not before the next announcement to all is due [P34].
                 self.peers.back_off(node, self.now + self.begin_period());
             }
@@ -305,7 +317,7 @@ impl Quorum {
         }
         let named = view.leader.is_some() && view.leader == self.id();
         if named && view.error == ErrorKind::None {
-            self.on_candidate_agrees(node);
+            self.on_candidate_agrees(asked);
         }
         let (Role::Leader(leader), Node::Replica(id)) = (&mut self.role, node) else { return };
         if let Ok(at) = leader.voters.binary_search_by_key(&id, |voter| voter.key.id)
@@ -340,6 +352,7 @@ impl Quorum {
         progress.leader_end = end;
         progress.fetched_at = Some(now);
         progress.begin_due = false;
+        progress.heard = true;
         progress.tagged = fetch.round.is_some();
         progress.never_leads = fetch.never_leads;
         progress.no_room = fetch.round.map(|_| fetch.no_room);

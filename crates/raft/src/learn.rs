@@ -127,6 +127,7 @@ impl Quorum {
             | ErrorKind::RequestTimedOut
             | ErrorKind::VoterNotFound
             | ErrorKind::DuplicateVoter
+            | ErrorKind::InvalidUpdateVersion
             | ErrorKind::Other(_) => self.back_off(node),
         }
         false

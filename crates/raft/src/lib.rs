@@ -45,6 +45,7 @@ mod snapshots;
 mod tests;
 mod unchanged;
 mod update;
+mod upgrade;
 mod view;
 mod voters;
 mod writes;
@@ -61,12 +62,12 @@ pub use majority::majority;
 pub use message::{
     AddVoter, BeginQuorumEpoch, ChangeAnswer, EndQuorumEpoch, Endpoint, ErrorKind, Fetch,
     FetchAnswer, FetchHighWatermark, FetchSnapshot, Fetched, LeaderView, Piece, RemoveVoter,
-    Request, Response, SnapshotAnswer, UpdateVoter, Vote, VoteAnswer,
+    Request, Response, SnapshotAnswer, UpdateVoter, Upgrade, Vote, VoteAnswer,
 };
 #[cfg(mutants)]
 pub use mutants::Mutant;
 pub use open::OpenError;
 pub use quorum::Quorum;
-pub use unchanged::{Unchanged, Unfit};
+pub use unchanged::{NoUpgrade, Unchanged, Unfit};
 pub use view::{RoleName, View};
 pub use voters::{KRAFT_VERSIONS, Voter};

@@ -40,6 +40,8 @@ pub enum Request {
     AddVoter(AddVoter),
     /// One less is to count (KIP-853).
     RemoveVoter(RemoveVoter),
+    /// The log is to name the voters (KIP-853).
+    Upgrade(Upgrade),
 }
 
 /// One peer answers.
@@ -61,6 +63,8 @@ pub enum Response {
     AddVoter(ChangeAnswer),
     /// To [`Request::RemoveVoter`].
     RemoveVoter(ChangeAnswer),
+    /// To [`Request::Upgrade`].
+    Upgrade(ChangeAnswer),
 }
 
 /// A candidate's question, or a prospective's.
@@ -254,7 +258,16 @@ pub struct RemoveVoter {
     pub key: ReplicaKey,
 }
 
-/// The answer to either. Unlike all others it does not show who leads.
+/// Somebody wants another `kraft.version` (rule P77).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Upgrade {
+    /// Which.
+    pub version: u16,
+    /// Only to know whether it would be taken.
+    pub validate_only: bool,
+}
+
+/// The answer to each of these. Unlike all others it does not show who leads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeAnswer {
     /// Why not, or [`ErrorKind::None`].
@@ -314,6 +327,8 @@ pub enum ErrorKind {
     VoterNotFound,
     /// The voter set names this id already.
     DuplicateVoter,
+    /// The level of a feature cannot be what was asked for.
+    InvalidUpdateVersion,
     /// Another code that the core only backs off from.
     Other(i16),
 }

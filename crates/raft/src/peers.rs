@@ -4,7 +4,7 @@
 //! questions in flight, so that a late answer finds no one who waits for it [P6].
 
 use crate::effect::{Call, Features};
-use quorate_base::{ReplicaId, Time};
+use quorate_base::{ReplicaId, ReplicaKey, Time};
 
 /// Someone we can send to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,9 +19,11 @@ pub(crate) enum Question {
     Vote {
         pre_vote: bool,
     },
-    /// Sent when this read round was the newest.
     Begin {
+        /// Sent when this read round was the newest.
         round: u64,
+        /// Whom it meant.
+        voter: ReplicaKey,
     },
     End,
     Fetch,

@@ -103,6 +103,7 @@ impl Quorum {
                 Request::FetchSnapshot(ask) => self.on_fetch_snapshot(ticket, &ask, effects),
                 Request::UpdateVoter(update) => self.on_update(ticket, &update, effects),
                 Request::AddVoter(add) => self.on_add(ticket, add, effects),
+                Request::Upgrade(asked) => self.on_upgrade(ticket, &asked, effects),
                 Request::RemoveVoter(remove) => self.on_remove(ticket, remove.key, effects),
             },
             Input::Response { call, body } => self.on_response(call, body, effects),
@@ -352,8 +353,8 @@ impl Quorum {
             (Question::Vote { pre_vote }, Response::Vote(answer)) => {
                 self.on_vote_answer(node, pre_vote, &answer, out);
             }
-            (Question::Begin { round }, Response::BeginQuorumEpoch(view)) => {
-                self.on_begin_answer(node, round, &view, out);
+            (Question::Begin { round, voter }, Response::BeginQuorumEpoch(view)) => {
+                self.on_begin_answer(node, (round, voter), &view, out);
             }
             (Question::End, Response::EndQuorumEpoch(view)) => self.on_end_answer(node, &view, out),
             (Question::Fetch, Response::Fetch(answer)) => {
@@ -385,7 +386,8 @@ impl Quorum {
                 | Response::FetchSnapshot(_)
                 | Response::UpdateVoter(_)
                 | Response::AddVoter(_)
-                | Response::RemoveVoter(_),
+                | Response::RemoveVoter(_)
+                | Response::Upgrade(_),
             ) => self.refuse(node, Complaint::Malformed, out),
         }
     }

@@ -56,6 +56,8 @@ pub enum Unchanged {
         /// Of so many.
         voters: usize,
     },
+    /// `kraft.version` cannot be what was asked for.
+    Version(NoUpgrade),
     /// The new voters are in the log, and not committed in time.
     Uncommitted,
     /// The leader lost its leadership.
@@ -88,6 +90,32 @@ pub enum Unfit {
     },
 }
 
+/// Why `kraft.version` stays (rule P77).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoUpgrade {
+    /// The version that was asked for cannot follow the one in force.
+    Level {
+        /// The one that was asked for.
+        asked: u16,
+        /// The one in force.
+        now: u16,
+    },
+    /// A voter has not told the leader its directory yet.
+    Unreported {
+        /// Which.
+        id: ReplicaId,
+    },
+    /// A voter does not speak the version that was asked for.
+    TooOld {
+        /// Which.
+        id: ReplicaId,
+        /// What it speaks, least and greatest.
+        speaks: (u16, u16),
+        /// The one that was asked for.
+        asked: u16,
+    },
+}
+
 impl Unchanged {
     /// Kafka's code for it.
     pub fn error(&self) -> ErrorKind {
@@ -97,6 +125,7 @@ impl Unchanged {
             }
             Unchanged::NoDirectory | Unchanged::NoEndpoint { .. } => ErrorKind::InvalidRequest,
             Unchanged::Static => ErrorKind::UnsupportedVersion,
+            Unchanged::Version(_) => ErrorKind::InvalidUpdateVersion,
             Unchanged::Known { .. } => ErrorKind::DuplicateVoter,
             Unchanged::Unknown { .. } | Unchanged::LastVoter => ErrorKind::VoterNotFound,
             Unchanged::Unfit { lacks, .. } => match lacks {
@@ -164,6 +193,7 @@ impl fmt::Display for Unchanged {
             Unchanged::LastVoter => f.write_str(
                 "it is the only voter, and without any there is no quorum; add another one first",
             ),
+            Unchanged::Version(why) => why.fmt(f),
             Unchanged::Unfit { key, lacks } => write!(f, "{key} {lacks}"),
             Unchanged::TooFew { follow, voters } => write!(
                 f,
@@ -216,6 +246,33 @@ impl fmt::Display for Unfit {
                 f,
                 "is behind the leader by {records} records; nothing was changed, ask again once it has \
                  them"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for NoUpgrade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoUpgrade::Level { asked, now } if asked < now => write!(
+                f,
+                "kraft.version is {now} and never goes back to {asked}: the log names the voters from now on"
+            ),
+            NoUpgrade::Level { asked, now } => write!(
+                f,
+                "kraft.version is {now}, and this leader does not know {asked}: it speaks {} to {}; start a \
+                 newer version on all nodes first",
+                KRAFT_VERSIONS.0, KRAFT_VERSIONS.1
+            ),
+            NoUpgrade::Unreported { id } => write!(
+                f,
+                "node {id} has not told this leader its directory and what it speaks, which a voter does \
+                 within a few seconds of following it; see that it runs, and ask again"
+            ),
+            NoUpgrade::TooOld { id, speaks: (least, greatest), asked } => write!(
+                f,
+                "node {id} speaks kraft.version {least} to {greatest} and not {asked}; start a newer \
+                 version there first"
             ),
         }
     }

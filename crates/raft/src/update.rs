@@ -73,7 +73,7 @@ impl Quorum {
             }
         } else if seats.voters.by_id(voter.key.id) != Some(voter) {
             let voters = seats.voters.with(voter);
-            self.seat(voters, out);
+            self.seat(None, voters, out);
         }
         self.mark(voter.key);
     }

@@ -38,6 +38,7 @@ impl Words {
             | Served::DescribeQuorum
             | Served::FetchSnapshot
             | Served::DescribeCluster
+            | Served::UpdateFeatures
             | Served::UpdateRaftVoter => name.to_owned(),
             Served::AddRaftVoter => {
                 let add: AddRaftVoterRequest = request.decode()?;
@@ -109,6 +110,7 @@ impl Words {
             Served::DescribeQuorum
             | Served::FetchSnapshot
             | Served::DescribeCluster
+            | Served::UpdateFeatures
             | Served::UpdateRaftVoter => format!("answers {api}"),
             Served::AddRaftVoter => {
                 let change: AddRaftVoterResponse = response.decode(version)?;

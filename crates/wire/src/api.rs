@@ -72,6 +72,8 @@ apis! {
     DescribeQuorum    =    55, 0,  2,  0, 64 * 1024;
     /// A broker that leads partitions says which replicas are in sync (KIP-497).
     AlterPartition    =    56, 2,  3,  0, 1024 * 1024;
+    /// The level of a feature is to change (KIP-584).
+    UpdateFeatures    =    57, 0,  2,  0, 64 * 1024;
     /// A broker passes on what a client asked (KIP-590).
     Envelope          =    58, 0,  0,  0, 1024 * 1024;
     /// Copies a snapshot (KIP-630).
@@ -167,6 +169,7 @@ some_of_them! {
     BeginQuorumEpoch,
     EndQuorumEpoch,
     DescribeQuorum,
+    UpdateFeatures,
     FetchSnapshot,
     DescribeCluster,
     AddRaftVoter,

@@ -23,6 +23,7 @@ mod forward;
 mod marks;
 mod quorum;
 mod remove_raft_voter;
+mod update_features;
 mod update_raft_voter;
 mod vote;
 
@@ -78,6 +79,9 @@ pub use quorum::{
     VoterChangeResponse,
 };
 pub use remove_raft_voter::{RemoveRaftVoterRequest, RemoveRaftVoterResponse};
+pub use update_features::{
+    FeatureResult, FeatureUpdate, UpdateFeaturesRequest, UpdateFeaturesResponse,
+};
 pub use update_raft_voter::{
     UpdateRaftVoterCurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse,
 };
@@ -143,6 +147,7 @@ pub fn visit<V: Visit>(api: ApiKey, kind: Kind, visitor: V) -> V::Output {
         ApiKey::EndQuorumEpoch => either::<EndQuorumEpochRequest, V>(kind, visitor),
         ApiKey::DescribeQuorum => either::<DescribeQuorumRequest, V>(kind, visitor),
         ApiKey::AlterPartition => either::<AlterPartitionRequest, V>(kind, visitor),
+        ApiKey::UpdateFeatures => either::<UpdateFeaturesRequest, V>(kind, visitor),
         ApiKey::Envelope => either::<EnvelopeRequest, V>(kind, visitor),
         ApiKey::FetchSnapshot => either::<FetchSnapshotRequest, V>(kind, visitor),
         ApiKey::DescribeCluster => either::<DescribeClusterRequest, V>(kind, visitor),

@@ -16,8 +16,8 @@ use quorate_wire::message::{
     AssignReplicasToDirsRequest, BeginQuorumEpochRequest, BrokerHeartbeatRequest,
     BrokerRegistrationRequest, ControllerRegistrationRequest, CreateTopicsRequest,
     DescribeClusterRequest, DescribeQuorumRequest, EndQuorumEpochRequest, EnvelopeRequest,
-    FetchRequest, FetchSnapshotRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest,
-    VoteRequest,
+    FetchRequest, FetchSnapshotRequest, RemoveRaftVoterRequest, UpdateFeaturesRequest,
+    UpdateRaftVoterRequest, VoteRequest,
 };
 use quorate_wire::record::control::{KRaftVoters, LeaderChange, SnapshotFooter, SnapshotHeader};
 use quorate_wire::{ApiKey, Decoder, Encoder, Message, Request, Walk, arbitrary, print};
@@ -290,6 +290,11 @@ fn not_controller() {
     assert_eq!(quorate_wire::only_active().count(), 7);
     assert_eq!(quorate_wire::not_controller(&[0, 1, 0, 4, 0, 0, 0, 1]), None, "Fetch");
     assert_eq!(quorate_wire::not_controller(&[0, 63, 0, 0]), None, "no whole header");
+}
+
+#[test]
+fn update_features() {
+    check::<UpdateFeaturesRequest, theirs::UpdateFeaturesRequest, theirs::UpdateFeaturesResponse>();
 }
 
 #[test]

@@ -84,6 +84,7 @@ pub const ALL: &[Scenario] = &[
         run: Kafka(company::voters_in_the_log),
     },
     Scenario { name: "kafkas_tool_changes_our_voters", run: Kafka(voters::by_kafkas_tool) },
+    Scenario { name: "kafkas_tool_moves_our_voters_into_the_log", run: Kafka(voters::upgraded) },
     Scenario { name: "our_node_joins_kafkas_voters", run: Kafka(company::ours_joins) },
     Scenario {
         name: "kafkas_broker_and_controller_follow_our_quorum",

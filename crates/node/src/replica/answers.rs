@@ -202,7 +202,8 @@ fn is_piece(body: &Response) -> bool {
         | Response::EndQuorumEpoch(_)
         | Response::UpdateVoter(_)
         | Response::AddVoter(_)
-        | Response::RemoveVoter(_) => false,
+        | Response::RemoveVoter(_)
+        | Response::Upgrade(_) => false,
     }
 }
 
@@ -225,6 +226,7 @@ fn committed(body: &Response) -> Option<Offset> {
         | Response::EndQuorumEpoch(_)
         | Response::UpdateVoter(_)
         | Response::AddVoter(_)
-        | Response::RemoveVoter(_) => None,
+        | Response::RemoveVoter(_)
+        | Response::Upgrade(_) => None,
     }
 }

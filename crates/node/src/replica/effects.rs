@@ -148,7 +148,8 @@ impl<M: Machine> Replica<M> {
             | quorate_raft::Request::FetchSnapshot(_)
             | quorate_raft::Request::UpdateVoter(_)
             | quorate_raft::Request::AddVoter(_)
-            | quorate_raft::Request::RemoveVoter(_) => Class::Fetch,
+            | quorate_raft::Request::RemoveVoter(_)
+            | quorate_raft::Request::Upgrade(_) => Class::Fetch,
             quorate_raft::Request::Vote(_)
             | quorate_raft::Request::BeginQuorumEpoch(_)
             | quorate_raft::Request::EndQuorumEpoch(_) => Class::Control,

@@ -53,6 +53,7 @@ impl<M: Machine> Replica<M> {
             | Served::FetchSnapshot
             | Served::AddRaftVoter
             | Served::RemoveRaftVoter
+            | Served::UpdateFeatures
             | Served::UpdateRaftVoter => translate::request(request, api, &self.settings.names)
                 .map(|body| {
                     self.note_directory(&body);

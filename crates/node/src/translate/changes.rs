@@ -4,7 +4,7 @@
 //! the leadership, and say in words why a change was refused: Kafka's tools print that.
 
 use super::inbound::{self, Refusal, Refused, check_cluster};
-use super::{Names, decrees, error_code, error_kind, key, wire_directory};
+use super::{Names, decrees, error_code, error_kind, features, key, wire_directory};
 use crate::replica::Asked;
 use quorate_raft::{AddVoter, ChangeAnswer, RemoveVoter};
 use quorate_wire::message::{
@@ -42,8 +42,18 @@ pub(super) fn answer(asked: Asked, answer: &ChangeAnswer) -> Result<Frame, Error
     refuse(asked, error_code(answer.error), words)
 }
 
-/// The answer to a request that did not reach the core.
-pub(super) fn refusal(asked: Asked, refusal: &Refusal, names: &Names) -> Result<Frame, Error> {
+/// The answer to a request that did not reach the core; `None` to one of no administrator.
+pub(super) fn refusal(
+    asked: Asked,
+    refusal: &Refusal,
+    names: &Names,
+) -> Option<Result<Frame, Error>> {
+    if asked.api == Served::UpdateFeatures {
+        return Some(features::refusal(asked, refusal));
+    }
+    if !asked.is_change() {
+        return None;
+    }
     let (code, words) = match refusal {
         Refusal::Cluster(theirs) => {
             let ours = &names.cluster;
@@ -59,7 +69,7 @@ pub(super) fn refusal(asked: Asked, refusal: &Refusal, names: &Names) -> Result<
             (ErrorCode::UnknownTopicOrPartition, format!("the request speaks of {topic}"))
         }
     };
-    refuse(asked, code, Some(words))
+    Some(refuse(asked, code, Some(words)))
 }
 
 /// An answer with this code and these words; of success, with none.
@@ -79,6 +89,7 @@ fn refuse(asked: Asked, code: ErrorCode, words: Option<String>) -> Result<Frame,
         | Served::FetchSnapshot
         | Served::DescribeCluster
         | Served::UpdateRaftVoter
+        | Served::UpdateFeatures
         | Served::Forward => {
             let response: AddRaftVoterResponse = changed(code, words);
             encode_response(response, asked.version, asked.correlation)

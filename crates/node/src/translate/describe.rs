@@ -85,8 +85,10 @@ fn quorum(
     };
     let now = Some(at.now);
     let leader = replica(own, Some(view.durable), now, now, at);
+    // A removed leader leads until that is committed, and votes no more.
+    let votes = view.voters.iter().any(|voter| voter.key.names(own));
     let followers = view.followers.iter().map(|progress| progressed(progress, at));
-    let mut voters: Vec<wire::QuorumReplica> = followers.chain([leader]).collect();
+    let mut voters: Vec<wire::QuorumReplica> = followers.chain(votes.then_some(leader)).collect();
     voters.sort_by_key(|voter| voter.replica_id);
     wire::DescribeQuorumResponsePartition {
         partition_index: PARTITION,

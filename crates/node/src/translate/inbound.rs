@@ -1,7 +1,9 @@
 //! Requests of peers into the protocol's words, and its answers into the version that was asked
 //! for.
 
-use super::{Names, PARTITION, changes, decrees, error_code, key, replica, snapshot, wire_id};
+use super::{
+    Names, PARTITION, changes, decrees, error_code, features, key, replica, snapshot, wire_id,
+};
 use crate::replica::Asked;
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
@@ -115,6 +117,9 @@ pub(crate) fn request(
         }
         Served::AddRaftVoter => {
             changes::add(request.decode().map_err(close)?, names).map(raft::Request::AddVoter)
+        }
+        Served::UpdateFeatures => {
+            features::upgrade(&request.decode().map_err(close)?).map(raft::Request::Upgrade)
         }
         Served::RemoveRaftVoter => {
             changes::remove(request.decode().map_err(close)?, names).map(raft::Request::RemoveVoter)
@@ -302,6 +307,7 @@ pub(crate) fn response(
         raft::Response::AddVoter(answer) | raft::Response::RemoveVoter(answer) => {
             changes::answer(asked, &answer)
         }
+        raft::Response::Upgrade(answer) => features::answer(asked, &answer),
     }
 }
 
@@ -418,8 +424,8 @@ pub(crate) fn refusal(
     view: &LeaderView,
     names: &Names,
 ) -> Result<Frame, Error> {
-    if asked.is_change() {
-        return changes::refusal(asked, &refusal, names);
+    if let Some(answer) = changes::refusal(asked, &refusal, names) {
+        return answer;
     }
     let code = match refusal {
         Refusal::Cluster(_) => ErrorCode::InconsistentClusterId,
@@ -445,6 +451,7 @@ pub(crate) fn refusal(
                 | Served::FetchSnapshot
                 | Served::AddRaftVoter
                 | Served::RemoveRaftVoter
+                | Served::UpdateFeatures
                 | Served::DescribeCluster => raft::Response::Fetch(raft::FetchAnswer {
                     view,
                     high_watermark: None,
@@ -481,6 +488,7 @@ pub(crate) fn refusal(
         | Served::DescribeQuorum
         | Served::AddRaftVoter
         | Served::RemoveRaftVoter
+        | Served::UpdateFeatures
         | Served::DescribeCluster => {
             let response =
                 wire::FetchResponse { error_code: code, ..wire::FetchResponse::default() };

@@ -58,6 +58,8 @@ impl Encode for Names {
                 let message = changes::remove_question(remove, self);
                 send(message, newest(Served::RemoveRaftVoter)?, correlation)
             }
+            // Administrators ask for that, and no node.
+            Question::Raft(_, raft::Request::Upgrade(_)) => Err(()),
             Question::Forward(_, request) => {
                 send(request.clone(), newest(Served::Forward)?, correlation)
             }
@@ -302,6 +304,7 @@ pub(crate) fn answer(
             let answer: wire::AddRaftVoterResponse = decode(response, version)?;
             Ok((raft::Response::AddVoter(changes::heard(&answer)), Payload::Nothing))
         }
+        raft::Request::Upgrade(_) => Err("no node asks for that".to_owned()),
         raft::Request::RemoveVoter(_) => {
             let answer: wire::RemoveRaftVoterResponse = decode(response, version)?;
             Ok((raft::Response::RemoveVoter(changes::heard(&answer)), Payload::Nothing))

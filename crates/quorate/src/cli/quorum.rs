@@ -9,6 +9,7 @@ mod change;
 mod plan;
 mod protocol;
 mod resign;
+mod upgrade;
 mod voters;
 
 use super::client::{Ask, MUTE, NOBODY, Nodes, Silence, Url, ask_one};
@@ -90,6 +91,15 @@ Examples:
   quorate quorum resign
   quorate quorum resign --http http://a:7101,http://b:7101,http://c:7101")]
     Resign(resign::Resign),
+    /// Let the log name the voters, where the files of the nodes do (kraft.version 0 to 1)
+    #[command(after_help = "\
+Afterwards voters can be added and removed while the quorum runs. There is no way back. Every voter has
+to run: each tells the leader its directory within a few seconds of following it.
+
+Examples:
+  quorate quorum upgrade --dry-run
+  quorate quorum upgrade --bootstrap a:9093     of Kafka's quorum: as kafka-features upgrade --feature kraft.version=1")]
+    Upgrade(upgrade::Upgrade),
 }
 
 #[derive(clap::Args)]
@@ -132,6 +142,7 @@ pub(crate) fn quorum(args: Args) -> Outcome {
             Command::Remove(args) => voters::remove(args).await,
             Command::Alter(args) => voters::alter(args).await,
             Command::Resign(args) => resign::resign(args).await,
+            Command::Upgrade(args) => upgrade::upgrade(args).await,
             Command::ReplaceDisk(args) => voters::replace_disk(args).await,
         }
     })

@@ -69,6 +69,10 @@ impl Nonsense {
                 endpoints: self.endpoints(),
                 when_committed: self.0.one_in(2),
             }),
+            4 if self.0.one_in(3) => Request::Upgrade(Upgrade {
+                version: self.0.below(3) as u16,
+                validate_only: self.0.one_in(4),
+            }),
             4 => Request::RemoveVoter(RemoveVoter { key: self.key() }),
             5 => Request::EndQuorumEpoch(EndQuorumEpoch {
                 epoch,
@@ -136,6 +140,7 @@ impl Nonsense {
             Request::AddVoter(_) => {
                 Response::AddVoter(ChangeAnswer { error: told.error, why: None })
             }
+            Request::Upgrade(_) => Response::Upgrade(ChangeAnswer { error: told.error, why: None }),
             Request::RemoveVoter(_) => {
                 Response::RemoveVoter(ChangeAnswer { error: told.error, why: None })
             }

@@ -261,7 +261,8 @@ fn p24_successors_come_most_caught_up_first_b092() {
         | Request::FetchSnapshot(_)
         | Request::UpdateVoter(_)
         | Request::AddVoter(_)
-        | Request::RemoveVoter(_) => None,
+        | Request::RemoveVoter(_)
+        | Request::Upgrade(_) => None,
     });
     let ids: Vec<u32> = successors.unwrap().iter().map(|key| key.id.0).collect();
     assert_eq!(ids, [3, 2]);

@@ -62,7 +62,7 @@ impl Laws {
         }
         if self.peers_are_honest {
             self.one_leader_per_epoch(id, after);
-            self.committed_is_durable_on_a_majority(id, after, nodes);
+            self.committed_is_durable_on_a_majority(id, before, after, nodes);
             self.one_change_at_a_time(id, nodes);
         }
     }
@@ -80,6 +80,7 @@ impl Laws {
     fn committed_is_durable_on_a_majority(
         &mut self,
         id: ReplicaId,
+        before: Picture,
         after: Picture,
         nodes: &BTreeMap<ReplicaId, Node>,
     ) {
@@ -88,19 +89,22 @@ impl Laws {
         let both = upto.min(self.committed.len());
         assert_eq!(log[..both], self.committed[..both], "committed records of {id} changed");
         if upto > both {
-            // By those that count at its own end: only a leader is the first to know.
-            let voters = self.voters_of(&nodes[&id]);
-            let holds = |voter: &&ReplicaId| nodes[voter].durable_log.get(..upto) == Some(log);
-            let holders = voters.iter().filter(holds).count();
-            let enough = voters.len() / 2 + 1;
-            assert!(holders >= enough, "{id} takes {upto} for committed, {holders} hold it");
+            // By those that count at its own end: only a leader is the first to know. In one step
+            // it may learn that and append other voters.
+            let enough = |end: Offset| {
+                let voters = self.voters_of(&nodes[&id], end);
+                let holds = |voter: &&ReplicaId| nodes[voter].durable_log.get(..upto) == Some(log);
+                voters.iter().filter(holds).count() > voters.len() / 2
+            };
+            let held = enough(after.end) || enough(before.end);
+            assert!(held, "{id} takes {upto} for committed, and no majority holds it");
             self.committed = log.to_vec();
         }
     }
 
-    /// Who counts, as a node's log says.
-    fn voters_of(&self, node: &Node) -> Vec<ReplicaId> {
-        let voters = node.founded(Some(Offset(node.log.len() as u64))).voters;
+    /// Who counts, as a node's log says up to an end.
+    fn voters_of(&self, node: &Node, end: Offset) -> Vec<ReplicaId> {
+        let voters = node.founded(Some(end)).voters;
         let ids = |voters: &Arc<[Voter]>| voters.iter().map(|voter| voter.key.id).collect();
         voters.as_ref().map_or_else(|| self.voters.clone(), ids)
     }
@@ -151,7 +155,7 @@ impl Laws {
             }
             Request::FetchSnapshot(ask) => ask.epoch,
             Request::UpdateVoter(update) => update.epoch,
-            Request::AddVoter(_) | Request::RemoveVoter(_) => disk.epoch,
+            Request::AddVoter(_) | Request::RemoveVoter(_) | Request::Upgrade(_) => disk.epoch,
         };
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);
     }
@@ -165,7 +169,7 @@ impl Laws {
             Response::Fetch(answer) => &answer.view,
             Response::FetchSnapshot(answer) => &answer.view,
             Response::UpdateVoter(view) => view,
-            Response::AddVoter(_) | Response::RemoveVoter(_) => return,
+            Response::AddVoter(_) | Response::RemoveVoter(_) | Response::Upgrade(_) => return,
         };
         let epoch = view.epoch;
         assert!(disk.epoch >= epoch, "{id} speaks of epoch {epoch}, its disk of {}", disk.epoch);

@@ -594,7 +594,8 @@ fn vote(body: &Request) -> Option<Vote> {
         | Request::FetchSnapshot(_)
         | Request::UpdateVoter(_)
         | Request::AddVoter(_)
-        | Request::RemoveVoter(_) => None,
+        | Request::RemoveVoter(_)
+        | Request::Upgrade(_) => None,
     }
 }
 

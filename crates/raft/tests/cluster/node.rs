@@ -193,12 +193,15 @@ impl Node {
         }
     }
 
-    /// What the head of a snapshot of that end says; without one, of the bootstrap snapshot. Each
-    /// decree of a test says all there is.
+    /// What the head of a snapshot of that end says; without one, of the bootstrap snapshot.
     pub fn founded(&self, snapshot: Option<Offset>) -> Decree {
         let below = snapshot.map_or(0, |end| end.0 as usize).min(self.log.len());
-        let last = self.log[..below].iter().rev().find_map(|record| record.decree);
-        last.cloned().or_else(|| self.founding.clone()).unwrap_or_default()
+        let mut all = self.founding.clone().unwrap_or_default();
+        for decree in self.log[..below].iter().filter_map(|record| record.decree) {
+            all.version = decree.version.or(all.version);
+            all.voters = decree.voters.clone().or(all.voters);
+        }
+        all
     }
 
     fn decrees(&self) -> Vec<(Offset, Decree)> {
@@ -254,7 +257,8 @@ impl Node {
                     }
                     Source::Control(ControlRecord::Voters { decree }) => {
                         let decree = Some(&*Box::leak(Box::new(decree.clone())));
-                        vec![Record { epoch: *epoch, nonce, decree }]
+                        let record = Record { epoch: *epoch, nonce, decree };
+                        (base.0..upto.0).map(|_| record).collect()
                     }
                     Source::Fetched(call) => {
                         let fetched = self.answers.get(call).expect("the answer being delivered");

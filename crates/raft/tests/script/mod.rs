@@ -179,7 +179,7 @@ impl Script {
                 cluster.step(at, Input::Peer { id, speaks });
             }
             "vote" | "prevote" | "begin" | "end" | "fetch" | "fetchsnapshot" | "update" | "add"
-            | "remove" => {
+            | "remove" | "upgrade" => {
                 let (to, from) = words.arrow();
                 let body = raw::request(cluster, verb, to, from, &mut words);
                 self.narrator.asked(to, from, &body);

@@ -239,6 +239,7 @@ impl Narrator {
                 format!("AddVoter {} at={}{early}", seat(&add.key), at.join(","))
             }
             Request::RemoveVoter(remove) => format!("RemoveVoter {}", seat(&remove.key)),
+            Request::Upgrade(asked) => format!("Upgrade {}", asked.version),
         }
     }
 
@@ -288,8 +289,13 @@ impl Narrator {
                 true => format!("{from} -> {to} updated"),
                 false => format!("{from} -> {to} {}", refusal(view)),
             }),
-            Response::AddVoter(answer) | Response::RemoveVoter(answer) => {
-                let verb = if matches!(body, Response::AddVoter(_)) { "added" } else { "removed" };
+            Response::AddVoter(answer)
+            | Response::RemoveVoter(answer)
+            | Response::Upgrade(answer) => {
+                let is_add = matches!(body, Response::AddVoter(_));
+                let other =
+                    if matches!(body, Response::Upgrade(_)) { "upgraded" } else { "removed" };
+                let verb = if is_add { "added" } else { other };
                 let why = answer.why.as_ref().map_or(String::new(), |why| format!(" {why:?}"));
                 Some(match answer.error == ErrorKind::None {
                     true => format!("{from} -> {to} {verb}"),
@@ -319,7 +325,7 @@ fn error(kind: ErrorKind) -> String {
     if kind == ErrorKind::None { String::new() } else { format!(" {}", name_of(kind)) }
 }
 
-pub const ERRORS: [ErrorKind; 15] = [
+pub const ERRORS: [ErrorKind; 16] = [
     ErrorKind::None,
     ErrorKind::FencedLeaderEpoch,
     ErrorKind::UnknownLeaderEpoch,
@@ -334,6 +340,7 @@ pub const ERRORS: [ErrorKind; 15] = [
     ErrorKind::RequestTimedOut,
     ErrorKind::VoterNotFound,
     ErrorKind::DuplicateVoter,
+    ErrorKind::InvalidUpdateVersion,
     ErrorKind::Other(-1),
 ];
 
@@ -354,6 +361,7 @@ pub fn name_of(kind: ErrorKind) -> &'static str {
         ErrorKind::RequestTimedOut => "REQUEST_TIMED_OUT",
         ErrorKind::VoterNotFound => "VOTER_NOT_FOUND",
         ErrorKind::DuplicateVoter => "DUPLICATE_VOTER",
+        ErrorKind::InvalidUpdateVersion => "INVALID_UPDATE_VERSION",
         ErrorKind::Other(_) => "UNKNOWN_SERVER_ERROR",
     }
 }

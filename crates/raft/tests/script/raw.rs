@@ -90,6 +90,10 @@ pub fn request(
             endpoints: words.option("at").map_or([].into(), endpoint),
             when_committed: words.option("answer") != Some("early"),
         }),
+        "upgrade" => Request::Upgrade(Upgrade {
+            version: words.number("to").unwrap_or(1) as u16,
+            validate_only: words.option("only") == Some("validate"),
+        }),
         "remove" => Request::RemoveVoter(RemoveVoter { key: words.key("key").expect("whom") }),
         other => panic!("no such question: {other}"),
     }

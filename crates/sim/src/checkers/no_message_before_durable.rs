@@ -183,6 +183,7 @@ impl NoMessageBeforeDurable {
             | Served::DescribeCluster
             | Served::AddRaftVoter
             | Served::RemoveRaftVoter
+            | Served::UpdateFeatures
             | Served::Forward => return Ok(promises),
             Served::UpdateRaftVoter => {
                 let update: UpdateRaftVoterRequest = request.decode()?;
@@ -237,6 +238,7 @@ impl NoMessageBeforeDurable {
             | Served::DescribeCluster
             | Served::AddRaftVoter
             | Served::RemoveRaftVoter
+            | Served::UpdateFeatures
             | Served::Forward => {}
             Served::UpdateRaftVoter => {
                 let update: UpdateRaftVoterResponse = response.decode(version)?;

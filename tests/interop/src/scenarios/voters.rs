@@ -1,6 +1,7 @@
 //! Kafka's `kafka-metadata-quorum add-controller` and `remove-controller` change the voters of a
 //! quorum of ours, and print why where that is refused.
 
+use super::directories::quorate;
 use crate::scenario::{Failure, PATIENCE, Stage, ensure};
 use quorate_processes::http::Client;
 use quorate_processes::{Cluster, poll};
@@ -73,6 +74,43 @@ pub fn by_kafkas_tool(stage: &Stage, directory: &Path) -> Result<(), Failure> {
         ensure(answer.status == 200, || format!("{key} is lost: {}", answer.status))?;
     }
     Ok(())
+}
+
+/// Kafka's feature tool moves static voters into the log; then one of them can be removed.
+pub fn upgraded(stage: &Stage, directory: &Path) -> Result<(), Failure> {
+    let mut cluster = Cluster::format(&stage.binary, directory, 3, &[])?;
+    cluster.start_all()?;
+    cluster.wait_until_level(PATIENCE)?;
+    put(&cluster, 1, "before")?;
+    let at = cluster.node(2).raft.to_string();
+    let feature = |level: &str| {
+        let arguments = ["--bootstrap-controller", &at, "upgrade", "--feature", level];
+        stage.kafka.run("org.apache.kafka.tools.FeatureCommand", &arguments)
+    };
+    let refused = feature("kraft.version=2").err().map(|Failure(why)| why).unwrap_or_default();
+    ensure(refused.contains("does not know 2"), || format!("why not 2: {refused}"))?;
+    // Each voter tells the leader of itself within some seconds.
+    let mut said = String::new();
+    let done = poll("kraft.version to be 1", PATIENCE, || match feature("kraft.version=1") {
+        Ok(_) => Some(()),
+        Err(Failure(why)) => {
+            said = why;
+            None
+        }
+    });
+    done.map_err(|late| Failure(format!("{late}: {said}")))?;
+    let servers: Vec<String> = cluster.nodes().iter().map(|node| node.raft.to_string()).collect();
+    quorate(stage, &["quorum", "remove", "3", "--bootstrap", &servers.join(",")])?;
+    voters(&cluster, 1, &[1, 2])?;
+    put(&cluster, 3, "after")?;
+    // What the log says counts at the next start, not the files.
+    for id in 1..=3 {
+        cluster.kill(id);
+    }
+    cluster.start_all()?;
+    cluster.wait_until_level(PATIENCE)?;
+    voters(&cluster, 3, &[1, 2])?;
+    put(&cluster, 2, "later")
 }
 
 fn put(cluster: &Cluster, through: u32, key: &str) -> Result<(), Failure> {

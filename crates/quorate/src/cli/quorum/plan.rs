@@ -6,6 +6,7 @@
 
 use crate::cli::controllers::{Quorum, replicas, shown};
 use quorate::{HostPort, Uuid};
+use quorate_wire::message::QuorumReplica;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -159,9 +160,9 @@ pub(super) fn directory(quorum: &Quorum, wanted: &Wanted) -> Result<Uuid, String
     if let Some(directory) = wanted.directory {
         return Ok(directory);
     }
+    // One that is silent may be what the node was before its disk was replaced.
     let observed = quorum.observers.iter().filter(|observer| observer.replica_id == id);
-    let mut observed: Vec<_> = observed.collect();
-    observed.sort_by_key(|observer| -observer.last_fetch_timestamp);
+    let observed: Vec<_> = observed.filter(|observer| is_heard(quorum, observer)).collect();
     let directories = observed.iter().filter_map(|o| o.replica_directory_id.known());
     let directories: Vec<Uuid> = directories.collect();
     match directories[..] {
@@ -186,16 +187,21 @@ pub(super) fn directory(quorum: &Quorum, wanted: &Wanted) -> Result<Uuid, String
     }
 }
 
+/// Whether a replica has fetched lately, by the leader's clock.
+fn is_heard(quorum: &Quorum, replica: &QuorumReplica) -> bool {
+    let leader = quorum.voters.iter().find(|voter| voter.replica_id == quorum.leader);
+    let fetched = replica.last_fetch_timestamp;
+    // A leader's own time is now. One that the voters do not include any more tells none.
+    let heard = |leader: &QuorumReplica| leader.last_fetch_timestamp - fetched < SILENT_MS;
+    replica.replica_id == quorum.leader || fetched >= 0 && leader.is_none_or(heard)
+}
+
 /// Refuses a plan with a step after which the voters that answer are no majority.
 fn stays_alive(quorum: &Quorum, steps: &[Step]) -> Result<(), String> {
-    let leader = quorum.voters.iter().find(|voter| voter.replica_id == quorum.leader);
-    // Its own time is now. A leader that the voters do not include any more tells none.
-    let Some(now) = leader.map(|leader| leader.last_fetch_timestamp) else { return Ok(()) };
     let answers = |id: i32, directory: Uuid| {
         let mut all = quorum.voters.iter().chain(&quorum.observers);
         let its = all.find(|r| r.replica_id == id && r.replica_directory_id == directory);
-        let fetched = its.map_or(-1, |replica| replica.last_fetch_timestamp);
-        id == quorum.leader || fetched >= 0 && now - fetched < SILENT_MS
+        its.is_some_and(|its| is_heard(quorum, its))
     };
     let mut voters: BTreeMap<i32, Uuid> =
         quorum.voters.iter().map(|v| (v.replica_id, v.replica_directory_id)).collect();
@@ -258,7 +264,6 @@ pub(super) fn told(quorum: &Quorum, steps: &[Step]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_wire::message::QuorumReplica;
 
     const NOW: i64 = 100_000;
 
@@ -323,6 +328,11 @@ mod tests {
         let steps = plan(&quorum, &[Wanted::id(1), Wanted::id(2), new]).expect("a plan");
         assert_eq!(short(&steps), ["-3", "+3"]);
         assert_eq!(directory(&quorum, &Wanted::id(3)), Ok(Uuid([0xee; 16])));
+        // What it was before is silent, and never taken for what it is.
+        quorum.observers.push(replica(3, 60_000));
+        assert_eq!(directory(&quorum, &Wanted::id(3)), Ok(Uuid([0xee; 16])));
+        quorum.observers.remove(0);
+        assert!(directory(&quorum, &Wanted::id(3)).is_err());
     }
 
     #[test]

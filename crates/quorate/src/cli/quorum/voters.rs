@@ -68,6 +68,20 @@ pub(super) struct ReplaceDisk {
     how: How,
 }
 
+impl How {
+    pub(super) fn as_json(&self) -> bool {
+        self.common.json
+    }
+
+    pub(super) fn dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.parse::<u64>().ok().filter(|number| (1..=86_400).contains(number));
     number.map(Duration::from_secs).ok_or_else(|| "write whole seconds, 1 to 86400".to_owned())
@@ -125,8 +139,15 @@ pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
              `quorate quorum add {id}@HOST:PORT` adds it"
         ));
     };
-    let new = or_fail(directory(&quorum, &args.voter))?;
-    if new == old.replica_directory_id {
+    let old = old.replica_directory_id;
+    let new = directory(&quorum, &args.voter).or_else(|_| {
+        failed(format!(
+            "node {id} copies the log from no directory but {old}, with which it votes already. Start it with \
+             its new disk first, formatted with --no-initial-controllers; or name the directory: \
+             {id}@HOST:PORT:DIRECTORY"
+        ))
+    })?;
+    if new == old {
         return failed(format!("node {id} votes with the directory {new} already"));
     }
     let mut voters: Vec<Wanted> =
@@ -141,7 +162,7 @@ fn or_fail<T>(result: Result<T, String>) -> Outcome<T> {
 }
 
 /// Whom to ask, and what the leader says now.
-async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
+pub(super) async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
     let mut servers = how.common.bootstrap.clone();
     if servers.is_empty() {
         // Nodes of ours say over HTTP where the voters listen.
