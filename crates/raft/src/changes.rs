@@ -167,7 +167,11 @@ impl Quorum {
     fn may_follow(&self, voters: &Voters, candidate: Option<ReplicaKey>) -> Result<(), Unchanged> {
         let Role::Leader(leader) = &self.role else { return Ok(()) };
         let follows = |key: ReplicaKey| {
-            let heard = leader.others().any(|other| other.heard && other.is_of(key));
+            let lately = |other: &Progress| {
+                let at = other.fetched_at.filter(|_| other.heard);
+                at.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout)
+            };
+            let heard = leader.others().any(|other| other.is_of(key) && lately(other));
             Some(key.id) == self.id() || Some(key) == candidate || heard
         };
         let follow = voters.keys().filter(|key| follows(*key)).count();

@@ -100,6 +100,10 @@ pub const UNDECIDED: &str = "a history was too long to judge";
 /// What changes and faults left could not elect anybody. It may stay at zero, and should.
 pub const MAJORITY_LOST: &str = "a quorum lost its majority";
 
+/// Met a few times in a thousand seeds, since a leader hears the voters that are left before it
+/// appends anything [P72]: long sweeps count them, short ones cannot ask for them.
+pub const SELDOM: [&str; 2] = ["voters were cut off a log", "a change was not committed in time"];
+
 /// Counts by mark.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marks(BTreeMap<&'static str, u64>);
@@ -129,8 +133,9 @@ impl Marks {
         }
     }
 
-    /// Those that were never met.
+    /// Those that were never met, but for the seldom ones.
     pub fn missing(&self) -> Vec<&'static str> {
-        ALL.into_iter().filter(|mark| self.count(mark) == 0).collect()
+        let asked = |mark: &&str| !SELDOM.contains(mark);
+        ALL.into_iter().filter(asked).filter(|mark| self.count(mark) == 0).collect()
     }
 }
