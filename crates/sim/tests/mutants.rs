@@ -13,10 +13,10 @@ use std::process::Command;
 const SEEDS: u64 = 300;
 
 /// Rules which only the core's scripts watch. That a copy begins anew harms nothing that a run
-/// looks at. No node of a run ever listens elsewhere than its voter set says. And no honest leader
+/// looks at. Who asks too early to join is refused, and asks again. And no honest leader
 /// offers a snapshot that is not ahead, to a damaged log neither: it names one only to a log that
 /// ends below its start, or in an earlier epoch, and every snapshot of its own is beyond both.
-const ELSEWHERE: [&str; 3] = ["AdoptStale", "ForgetCopies", "UpdateWhileChanging"];
+const ELSEWHERE: [&str; 3] = ["AdoptStale", "ForgetCopies", "JoinBehind"];
 
 #[test]
 fn every_broken_rule_is_noticed() {

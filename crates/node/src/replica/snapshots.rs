@@ -269,6 +269,10 @@ impl<M: Machine> Replica<M> {
     }
 
     fn unreadable(&mut self, id: OffsetEpoch, why: &str) {
+        if id.offset < self.log.start() {
+            // A download took its place, and its file with it, before it was read.
+            return self.applied.not_loaded();
+        }
         error!(%id, why, "a snapshot cannot be read and is not used; an older one or the log is");
         self.applied.not_loaded();
         self.unread.push(id);

@@ -188,7 +188,9 @@ impl<C: Clients> World<C> {
         self.nodes[node].limit_room();
         let machine = self.clients.machine(self.nodes[node].mutant());
         if let Err(why) = self.nodes[node].start(self.now, machine) {
-            if damaged && self.repair_cut_short(node) || self.start_refused(node) {
+            if damaged && (self.repair_cut_short(node) || self.stays_down_alone(node))
+                || self.start_refused(node)
+            {
                 return Ok(());
             }
             return Err(Failure::new("files_reopen", format!("node {}: {why}", node + 1)));

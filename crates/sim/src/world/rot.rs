@@ -43,6 +43,9 @@ impl<C: Clients> World<C> {
         } else {
             let kept = (stored - gone) as u64;
             let entry = gone + (at % kept) as usize;
+            if self.would_seem_alone(node, entry) {
+                return Ok(());
+            }
             self.nodes[node].rot(&self.books[node], entry, at / kept);
             let base = self.books[node].entries[entry].base;
             self.line(node, || format!("a bit of the batch at {base} flips"));
@@ -50,6 +53,17 @@ impl<C: Clients> World<C> {
         }
         self.nodes[node].rotten = true;
         Ok(())
+    }
+
+    /// Whether without this batch a log names nobody but its own node: where that is the only
+    /// voter, it does not start on damage, and whether it is, is what the batch says.
+    fn would_seem_alone(&self, node: usize, without: usize) -> bool {
+        let mut left = self.books[node].entries.clone();
+        left.remove(without);
+        let again = self.nodes[node].rotten;
+        let key = self.keys[node];
+        let alone = |upto: usize| self.seats.behind(&left[..upto])[..] == [key];
+        self.seats.dynamic && (alone(left.len()) || again && (0..left.len()).any(alone))
     }
 
     /// Whether a start of this node finds damage.
@@ -93,6 +107,18 @@ impl<C: Clients> World<C> {
             self.queue.push(self.now + REPAIR_AGAIN, Event::Up(node));
         }
         short
+    }
+
+    /// Whether a node rightly does not start on damage: it has become the only voter since a bit
+    /// flipped, and nobody else counts who could make up for it. It stays away.
+    pub(super) fn stays_down_alone(&mut self, node: usize) -> bool {
+        let voters = self.seats.behind(&self.books[node].entries);
+        let alone = self.seats.dynamic && voters[..] == [self.keys[node]];
+        if alone {
+            self.line(node, || "is the only voter, and damaged".to_owned());
+            self.nodes[node].out = true;
+        }
+        alone
     }
 
     /// A node has started on damaged files: what it holds now was written, and what it does not
