@@ -20,6 +20,12 @@ use quorate_processes::{Profile, binary};
 use scenario::{Failure, Run, Scenario, Stage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// Each may run a handful of processes of Kafka's.
+const MOST_AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let mut wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -130,31 +136,50 @@ impl Prepared {
     }
 }
 
+/// Several at a time: most of a scenario is waiting for Kafka's programs to start.
 fn run(prepared: &Prepared, picked: &[&Scenario]) -> ExitCode {
     println!("\nrunning {} tests", picked.len());
-    let mut failed = 0;
-    for scenario in picked {
-        let directory = prepared.runs.join(scenario.name);
-        let _ = std::fs::remove_dir_all(&directory);
-        match prepared.run(scenario, &directory) {
-            Ok(()) => {
-                println!("test {} ... ok", scenario.name);
-                let _ = std::fs::remove_dir_all(&directory);
-            }
-            Err(failure) => {
-                failed += 1;
-                println!(
-                    "test {} ... FAILED\n{failure}\nlogs and data are kept in {}",
-                    scenario.name,
-                    directory.display()
-                );
-            }
+    let at_once = thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE);
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(scenario) = picked.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let failures = usize::from(!told(prepared, scenario));
+                    failed.fetch_add(failures, Ordering::Relaxed);
+                }
+            });
         }
-    }
+    });
+    let failed = failed.into_inner();
     let word = if failed == 0 { "ok" } else { "FAILED" };
     println!(
         "\ntest result: {word}. {} passed; {failed} failed; 0 ignored; 0 measured; 0 filtered out\n",
         picked.len() - failed
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether it went well, which is printed.
+fn told(prepared: &Prepared, scenario: &Scenario) -> bool {
+    let directory = prepared.runs.join(scenario.name);
+    let _ = std::fs::remove_dir_all(&directory);
+    let begin = Instant::now();
+    let result = prepared.run(scenario, &directory);
+    println!("{} took {} s", scenario.name, begin.elapsed().as_secs());
+    match result {
+        Ok(()) => {
+            println!("test {} ... ok", scenario.name);
+            let _ = std::fs::remove_dir_all(&directory);
+            true
+        }
+        Err(failure) => {
+            println!(
+                "test {} ... FAILED\n{failure}\nlogs and data are kept in {}",
+                scenario.name,
+                directory.display()
+            );
+            false
+        }
+    }
 }

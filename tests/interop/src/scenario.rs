@@ -2,7 +2,9 @@
 
 use crate::java::Kafka;
 use crate::porcupine::Porcupine;
+use quorate_processes::free_ports;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -64,6 +66,14 @@ pub fn need(program: &str, probe: &str, what: &str) -> Result<(), Failure> {
             Err(Failure(format!("`{program}` is missing: install {what}, and run this again")))
         }
     }
+}
+
+/// Addresses on loopback where nobody listens: no two scenarios get the same, and no connection
+/// takes one meanwhile.
+pub fn places(count: usize) -> Result<Vec<SocketAddr>, Failure> {
+    let found: Vec<SocketAddr> = free_ports().take(count).collect();
+    ensure(found.len() == count, || "no port is free on loopback".into())?;
+    Ok(found)
 }
 
 /// New in each run, unless `QUORATE_SEED` names one; who uses it prints it.

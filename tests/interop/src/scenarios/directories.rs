@@ -1,9 +1,9 @@
 //! Directories: Kafka's storage tool looks at ours, our log tools look at one that a Kafka
 //! controller is writing.
 
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, places};
 use quorate_processes::{Cluster, poll};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -60,7 +60,7 @@ pub fn quorate(stage: &Stage, arguments: &[&str]) -> Result<String, Failure> {
 /// is gone, line by line what its own dump tool says, metadata records too.
 pub fn kafkas(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
-    let at = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let at = places(1)?[0];
     let data = directory.join("data");
     let file = write_settings(&directory.join("kafka.properties"), 1, &data, at)?;
     stage.kafka.run(STORAGE, &["format", "-t", CLUSTER, "-c", &file])?;

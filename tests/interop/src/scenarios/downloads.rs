@@ -7,11 +7,11 @@
 use super::directories;
 use super::nodes::{Quorum, TAKEN};
 use super::snapshots::{OFTEN, snapshots};
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, places};
 use crate::values::Anything;
 use quorate::{Cleanup, Config, Embedded, HostPort, ReplicaId, Voter, format};
 use quorate_processes::poll;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Small pieces, so that a download takes many.
@@ -88,7 +88,7 @@ fn same_file(one: &Path, other: &Path) -> Result<(), Failure> {
 /// its log beyond the observer's end, which it does once a minute.
 pub fn of_a_controller(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
-    let at = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let at = places(1)?[0];
     let data = directory.join("data");
     let file = directories::write_settings(&directory.join("kafka.properties"), 1, &data, at)?;
     let often = "metadata.log.max.snapshot.interval.ms=1000\nmetadata.max.retention.ms=3000\n\

@@ -3,11 +3,11 @@
 
 use super::directories::quorate;
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, places};
 use quorate::status::Status;
 use quorate_processes::http::Client;
 use quorate_processes::poll;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,10 +54,7 @@ impl Nodes<'_> {
         count: usize,
     ) -> Result<Nodes<'a>, Failure> {
         std::fs::create_dir_all(&directory)?;
-        let held: Vec<TcpListener> =
-            (0..2 * count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        let at: Vec<SocketAddr> =
-            held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let at = places(2 * count)?;
         let (raft, http) = (at[..count].to_vec(), at[count..].to_vec());
         Ok(Nodes { stage, directory, known, voters, raft, http })
     }
@@ -119,9 +116,7 @@ impl Nodes<'_> {
 
     /// All of them listen elsewhere from now on.
     pub(super) fn move_all(&mut self) -> Result<(), Failure> {
-        let held: Vec<TcpListener> =
-            self.raft.iter().map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        self.raft = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        self.raft = places(self.raft.len())?;
         Ok(())
     }
 

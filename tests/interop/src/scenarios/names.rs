@@ -6,12 +6,12 @@
 //! cannot run this, and it fails and says so.
 
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, ensure};
+use crate::scenario::{Failure, PATIENCE, ensure, places};
 use quorate::status::Status;
 use quorate_processes::http::{Client, Response};
 use quorate_processes::poll;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -68,11 +68,7 @@ struct Nodes {
 impl Nodes {
     fn format(binary: &Path, directory: &Path) -> Result<Nodes, Failure> {
         fs::create_dir_all(directory)?;
-        // All at once, so that they differ.
-        let held: Vec<TcpListener> =
-            (0..6).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        let at: Vec<SocketAddr> =
-            held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let at = places(6)?;
         let ports = at[..3].iter().map(SocketAddr::port).collect();
         let (binary, directory) = (binary.to_owned(), directory.to_owned());
         let (http, running) = (at[3..].to_vec(), [None, None, None]);

@@ -4,11 +4,11 @@
 
 use super::snapshots::snapshots;
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, places};
 use quorate_processes::poll;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -94,10 +94,7 @@ pub(super) struct Cluster<'a> {
 impl Cluster<'_> {
     pub(super) fn format<'a>(stage: &'a Stage, directory: &Path) -> Result<Cluster<'a>, Failure> {
         std::fs::create_dir_all(directory)?;
-        // All at once, so that they differ.
-        let held: Vec<TcpListener> =
-            (0..5).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let at = places(5)?;
         let (directory, controllers) = (directory.to_owned(), [None, None, None]);
         let cluster = Cluster { stage, directory, at, controllers, starts: 0 };
         let initial: Vec<String> =

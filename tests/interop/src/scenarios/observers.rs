@@ -7,7 +7,7 @@
 use super::downloads::begins_at_one_of;
 use super::snapshots::{OFTEN, snapshots};
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, places, same_bytes};
 use quorate::status::Status;
 use quorate::{
     Answer, Batch, Corrupt, Embedded, Image, Machine, Offset, OffsetEpoch, Operation, Proposal,
@@ -18,7 +18,7 @@ use quorate_processes::poll;
 use quorate_wire::Float64;
 use quorate_wire::record::metadata::{ClientQuota, FeatureLevel, MetadataRecord, QuotaEntity};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tokio::runtime::Runtime;
@@ -147,10 +147,7 @@ impl Ours<'_> {
     /// Kafka's storage tool formats all: the voters are in the log.
     fn format<'a>(stage: &'a Stage, directory: &Path) -> Result<Ours<'a>, Failure> {
         std::fs::create_dir_all(directory)?;
-        // All at once, so that they differ.
-        let held: Vec<TcpListener> =
-            (0..5).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let at = places(5)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (directory, nodes, kafka) = (directory.to_owned(), BTreeMap::new(), Vec::new());
         let (starts, written) = (0, 0);

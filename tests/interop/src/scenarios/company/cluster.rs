@@ -6,13 +6,13 @@
 
 use super::super::directories::quorate;
 use crate::java::Running;
-use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, same_bytes};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, places, same_bytes};
 use quorate::status::Status;
 use quorate_processes::http::Client;
 use quorate_processes::poll;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -59,10 +59,7 @@ impl Company<'_> {
         voters: Voters,
     ) -> Result<Company<'a>, Failure> {
         std::fs::create_dir_all(directory)?;
-        // All at once, so that they differ.
-        let held: Vec<TcpListener> =
-            (0..5).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        let at = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let at = places(5)?;
         let directory = directory.to_owned();
         let (running, starts, ours_starts) = (BTreeMap::new(), 0, 0);
         let company = Company { stage, directory, at, voters, running, starts, ours_starts };
