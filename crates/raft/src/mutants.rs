@@ -69,6 +69,10 @@ pub enum Mutant {
     ForgetTheLeaving,
     /// An observer asks to be a voter though it lacks what is committed [P76].
     JoinBehind,
+    /// A leader that is to hand over takes new records all the same [P77].
+    TakeWhileLeaving,
+    /// A leader that is to hand over leaves what it has taken to its successors [P77].
+    LeaveAtOnce,
     /// Contact with a leader never ends for a replica that does not stand [P15].
     HearTheSilent,
     /// A leader knows its voters as they were when its epoch began [P74].
@@ -78,7 +82,7 @@ pub enum Mutant {
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 33] = [
+    pub const ALL: [Mutant; 35] = [
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,
@@ -112,6 +116,8 @@ impl Mutant {
         Mutant::KeepSeats,
         Mutant::ForgetTheLeaving,
         Mutant::JoinBehind,
+        Mutant::TakeWhileLeaving,
+        Mutant::LeaveAtOnce,
     ];
 }
 

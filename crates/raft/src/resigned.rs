@@ -6,6 +6,7 @@
 use crate::effect::{Effect, Loss};
 use crate::leader::Progress;
 use crate::message::{EndQuorumEpoch, LeaderView, Request};
+use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::{Quorum, Stopping};
 use crate::role::{Resigned, Role, Standing};
@@ -49,13 +50,14 @@ impl Quorum {
     /// Whether this leader is on its way out: it takes nothing new, else it would never be gone.
     pub(crate) fn is_leaving(&self) -> bool {
         let told = matches!(&self.role, Role::Leader(leader) if leader.leaves_at.is_some());
-        told || self.is_removed()
+        told && !mutant!(self, TakeWhileLeaving) || self.is_removed()
     }
 
     /// Whether a leader on its way out has nothing left to do, or no time.
     pub(crate) fn has_left(&self) -> bool {
         let Role::Leader(leader) = &self.role else { return false };
-        let late = leader.leaves_at.is_some_and(|at| self.now >= at);
+        let until = leader.leaves_at;
+        let late = until.is_some_and(|at| self.now >= at || mutant!(self, LeaveAtOnce));
         late || self.is_leaving() && self.high_watermark == Some(self.end)
     }
 
