@@ -25,8 +25,8 @@ const WALKS: u64 = 500;
 /// not damaged, nobody in them is not to lead, and their voters are static. A copy that begins anew
 /// breaks no law of walks; and they hardly ever cut a log while it is copied, as the simulator
 /// does. Two leaders that each change the same old voters need four elections to disagree; and
-/// voters that stop their quorum, or let nobody win, break no law, only its users' patience; nor does
-/// a leader that hands over in bad order.
+/// voters that stop their quorum, or let nobody win, break no law, only its users' patience; nor
+/// does a leader that hands over in bad order.
 const NO_WALK: [Mutant; 15] = [
     Mutant::TakeWhileLeaving,
     Mutant::LeaveAtOnce,
