@@ -8,9 +8,10 @@
 mod cluster;
 mod kills;
 
-use crate::scenario::{Failure, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure};
 use cluster::{BROKER, Company, OURS, Voters};
 pub use kills::random_kills;
+use quorate_processes::poll;
 use std::path::Path;
 
 /// With `controller.quorum.voters` (kraft.version 0).
@@ -113,7 +114,14 @@ pub fn ours_joins(stage: &Stage, directory: &Path) -> Result<(), Failure> {
 
     // And back.
     quorum.start(leader)?;
-    quorum.change_voters(&["add", &leader.to_string()])?;
+    // Kafka's takes its time to start, and only who copies the log is added.
+    let mut said = Ok(String::new());
+    let added = poll("Kafka's controller to be a voter again", 2 * PATIENCE, || {
+        said = quorum.change_voters(&["add", &leader.to_string()]);
+        said.is_ok().then_some(())
+    });
+    said?;
+    added?;
     quorum.tool_names_voters(other, &[1, 2, OURS])?;
     quorum.change_voters(&["remove", &OURS.to_string()])?;
     quorum.tool_names_voters(other, &[1, 2])?;
