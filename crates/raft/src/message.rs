@@ -258,7 +258,7 @@ pub struct RemoveVoter {
     pub key: ReplicaKey,
 }
 
-/// Somebody wants another `kraft.version` (rule P77).
+/// Somebody wants another `kraft.version` (rule P78).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Upgrade {
     /// Which.

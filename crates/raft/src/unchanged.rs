@@ -90,7 +90,7 @@ pub enum Unfit {
     },
 }
 
-/// Why `kraft.version` stays (rule P77).
+/// Why `kraft.version` stays (rule P78).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoUpgrade {
     /// The version that was asked for cannot follow the one in force.

@@ -2,7 +2,7 @@
 //! (KIP-853). Once, and never back.
 //!
 //! The same voters count before and after, so no majority moves; but each becomes known by its
-//! directory too, which it has to have told its leader first [P77].
+//! directory too, which it has to have told its leader first [P78].
 
 use crate::changes::{Asked, Change};
 use crate::effect::{Effect, Ticket};

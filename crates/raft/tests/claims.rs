@@ -138,3 +138,16 @@ fn every_script_says_why_it_exists_and_what_it_proves() {
         assert!(widest <= Some(115), "{} is too wide", path.display());
     }
 }
+
+/// Else a comment that cites it would speak of two things.
+#[test]
+fn no_rule_has_the_number_of_another() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/PROTOCOL.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let rules = text.lines().filter_map(|line| line.strip_prefix("* **P")?.split_once("**"));
+    let mut seen = BTreeSet::new();
+    for (number, _) in rules {
+        assert!(seen.insert(number.to_owned()), "P{number} is given twice in docs/PROTOCOL.md");
+    }
+    assert!(seen.len() > 70, "the rules of docs/PROTOCOL.md: {seen:?}");
+}
