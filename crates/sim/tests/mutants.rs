@@ -8,39 +8,56 @@ use quorate_node::Mutant;
 use quorate_sim::{Ask, How, Options, Plan, Step, When, run};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Seeds within which each broken rule must show.
 const SEEDS: u64 = 300;
 
+/// Of the plans that aim at reads, each of which is as long as five others.
+const DEAF_SEEDS: u64 = SEEDS / 10;
+
 /// Rules which only the core's scripts watch. That a copy begins anew harms nothing that a run
-/// looks at. Who asks too early to join is refused, and asks again. And no honest leader
-/// offers a snapshot that is not ahead, to a damaged log neither: it names one only to a log that
-/// ends below its start, or in an earlier epoch, and every snapshot of its own is beyond both.
-const ELSEWHERE: [&str; 3] = ["AdoptStale", "ForgetCopies", "JoinBehind"];
+/// looks at. Who asks too early to join is refused, and asks again. A leader that hands over in bad
+/// order leaves writes of unknown outcome, which is what any lost leader may do. And no honest
+/// leader offers a snapshot that is not ahead, to a damaged log neither: it names one only to a log
+/// that ends below its start, or in an earlier epoch, and every snapshot of its own is beyond both.
+const ELSEWHERE: [&str; 5] =
+    ["AdoptStale", "ForgetCopies", "JoinBehind", "TakeWhileLeaving", "LeaveAtOnce"];
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    let mut unnoticed = Vec::new();
-    for mutant in
-        Mutant::all().into_iter().filter(|rule| !ELSEWHERE.contains(&rule.name().as_str()))
-    {
-        let how = How { mutant: Some(mutant), ..How::default() };
-        let fails = |plan: Plan| run(&plan, &how).failure.map(|failure| failure.checker);
-        let noticed = |seed| Some((seed, fails(Plan::of_seed(seed))?));
-        let aimed = |seed| Some((seed, fails(deaf_leader(seed))?));
-        let kept = |(name, plan)| Some((name, fails(plan)?));
-        let name = mutant.name();
-        if let Some((seed, checker)) = (0..SEEDS).find_map(noticed) {
-            println!("{name}: {checker}, seed {seed:x}");
-        } else if let Some((seed, checker)) = (0..SEEDS).find_map(aimed) {
-            println!("{name}: {checker}, deaf leader {seed}");
-        } else if let Some((plan, checker)) = regressions().into_iter().find_map(kept) {
-            println!("{name}: {checker}, {plan}");
-        } else {
-            unnoticed.push(name);
+    let watched = |rule: &Mutant| !ELSEWHERE.contains(&rule.name().as_str());
+    let rules: Vec<Mutant> = Mutant::all().into_iter().filter(watched).collect();
+    let (next, unnoticed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(rule) = rules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match noticed(*rule) {
+                        Some(by) => println!("{}: {by}", rule.name()),
+                        None => unnoticed.lock().unwrap().push(rule.name()),
+                    }
+                }
+            });
         }
-    }
+    });
+    let unnoticed = unnoticed.into_inner().unwrap();
     assert!(unnoticed.is_empty(), "{SEEDS} seeds do not notice {unnoticed:?}");
+}
+
+/// By which checker, and in which world.
+fn noticed(mutant: Mutant) -> Option<String> {
+    let how = How { mutant: Some(mutant), ..How::default() };
+    let fails = |plan: Plan| run(&plan, &how).failure.map(|failure| failure.checker);
+    let seed = |seed| Some(format!("{}, seed {seed:x}", fails(Plan::of_seed(seed))?));
+    let aimed = |seed| Some(format!("{}, deaf leader {seed}", fails(deaf_leader(seed))?));
+    let kept = |(name, plan)| Some(format!("{}, {name}", fails(plan)?));
+    (0..SEEDS)
+        .find_map(seed)
+        .or_else(|| (0..DEAF_SEEDS).find_map(aimed))
+        .or_else(|| regressions().into_iter().find_map(kept))
 }
 
 /// The plans that once failed, by the names of their files.
@@ -82,8 +99,7 @@ fn deaf_leader(seed: u64) -> Plan {
 
 #[test]
 fn a_leader_that_hears_nothing_answers_no_stale_read() {
-    // Each of these worlds is as long as five ordinary ones.
-    for seed in 0..SEEDS / 10 {
+    for seed in 0..DEAF_SEEDS {
         assert_eq!(run(&deaf_leader(seed), &How::default()).failure, None, "seed {seed}");
     }
 }
