@@ -52,6 +52,15 @@ impl Drop for Running {
     }
 }
 
+/// The settings of a tool that is asked again and again. A controller that is asked before it knows
+/// its metadata.version answers that it cannot be asked, and the tool then waits for another one,
+/// for a minute if nobody says otherwise.
+pub fn soon_given_up(directory: &Path) -> Result<String, Failure> {
+    let file = directory.join("soon-given-up.properties");
+    std::fs::write(&file, "default.api.timeout.ms=8000\nrequest.timeout.ms=4000\n")?;
+    Ok(file.display().to_string())
+}
+
 impl Kafka {
     /// Finds the release in the cache or fetches it.
     pub fn fetch(release: Release, cache: &Path) -> Result<Kafka, Failure> {

@@ -2,7 +2,7 @@
 //! and each side's processes run on what the other made.
 
 use super::directories::quorate;
-use crate::java::Running;
+use crate::java::{Running, soon_given_up};
 use crate::scenario::{Failure, PATIENCE, Stage, ensure, places};
 use quorate::status::Status;
 use quorate_processes::http::Client;
@@ -160,9 +160,11 @@ impl Nodes<'_> {
     /// Kafka's tool names a leader and as many voters.
     pub(super) fn kafkas_lead(&self, id: usize, voters: usize) -> Result<(), Failure> {
         let at = self.raft[id - 1].to_string();
+        let brief = soon_given_up(&self.directory)?;
         let mut printed = String::new();
-        let seen = poll("a controller of Kafka's to lead", PATIENCE, || {
-            let arguments = ["--bootstrap-controller", &at, "describe", "--status"];
+        let seen = poll("a controller of Kafka's to lead", 2 * PATIENCE, || {
+            let config = ["--command-config", &brief, "--bootstrap-controller", &at];
+            let arguments = [&config[..], &["describe", "--status"]].concat();
             let asked =
                 self.stage.kafka.run("org.apache.kafka.tools.MetadataQuorumCommand", &arguments);
             printed = asked.unwrap_or_else(|failure| failure.0);

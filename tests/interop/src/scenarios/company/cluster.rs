@@ -5,7 +5,7 @@
 //! what has to come of it.
 
 use super::super::directories::quorate;
-use crate::java::Running;
+use crate::java::{Running, soon_given_up};
 use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, places, same_bytes};
 use quorate::status::Status;
 use quorate_processes::http::Client;
@@ -323,11 +323,13 @@ impl Company<'_> {
     /// Waits until Kafka's tool names exactly these voters, and a leader.
     pub fn tool_names_voters(&self, through: u32, voters: &[u32]) -> Result<u32, Failure> {
         let at = self.at[through as usize - 1].to_string();
+        let brief = soon_given_up(&self.directory)?;
         let mut printed = String::new();
         let seen = poll("Kafka's tool to name the voters", 2 * PATIENCE, || {
+            let config = ["--command-config", &brief, "--bootstrap-controller", &at];
             let asked = self.stage.kafka.run(
                 "org.apache.kafka.tools.MetadataQuorumCommand",
-                &["--bootstrap-controller", &at, "describe", "--status"],
+                &[&config[..], &["describe", "--status"]].concat(),
             );
             printed = asked.unwrap_or_else(|failure| failure.0);
             let value = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
