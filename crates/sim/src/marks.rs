@@ -101,7 +101,7 @@ pub const UNDECIDED: &str = "a history was too long to judge";
 pub const MAJORITY_LOST: &str = "a quorum lost its majority";
 
 /// Met a few times in a thousand seeds, since a leader hears the voters that are left before it
-/// appends anything [P72]: long sweeps count them, short ones cannot ask for them.
+/// appends anything (rule P72): long sweeps count them, short ones cannot ask for them.
 pub const SELDOM: [&str; 2] = ["voters were cut off a log", "a change was not committed in time"];
 
 /// Counts by mark.
