@@ -321,12 +321,7 @@ fn a_format_that_was_cut_short_is_run_again() {
         disk.limit_power(Some(power));
         let finished = format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC).is_ok();
         for seed in 0..6 {
-            let mut disk = disk.fork();
-            match seed {
-                0 => disk.lose_unsynced(),
-                1 => disk.kill(),
-                _ => disk.crash(&mut Rng::new(power * 6 + seed)),
-            }
+            let mut disk = after_power_loss(&disk, power, seed);
             match format(&mut disk, PARTITION, &meta(), Uuid::METADATA_TOPIC) {
                 Ok(()) => assert!(!finished),
                 Err(Error::AlreadyFormatted { path }) => assert_eq!(path, "meta.properties"),
@@ -357,6 +352,17 @@ fn kafkas_format(without: &str) -> MemoryDisk {
     disk
 }
 
+/// What is left of a disk: all that was written, all that was synced, or anything between.
+fn after_power_loss(disk: &MemoryDisk, power: u64, seed: u64) -> MemoryDisk {
+    let disk = disk.fork();
+    match seed {
+        0 => disk.lose_unsynced(),
+        1 => disk.kill(),
+        _ => disk.crash(&mut Rng::new(power * 6 + seed)),
+    }
+    disk
+}
+
 /// However often the power goes meanwhile.
 #[test]
 fn a_format_of_kafkas_tool_is_completed() {
@@ -366,12 +372,7 @@ fn a_format_of_kafkas_tool_is_completed() {
         disk.limit_power(Some(power));
         let finished = complete_format(&mut disk, PARTITION, Uuid::METADATA_TOPIC).is_ok();
         for seed in 0..6 {
-            let mut disk = disk.fork();
-            match seed {
-                0 => disk.lose_unsynced(),
-                1 => disk.kill(),
-                _ => disk.crash(&mut Rng::new(power * 6 + seed)),
-            }
+            let mut disk = after_power_loss(&disk, power, seed);
             complete_format(&mut disk, PARTITION, Uuid::METADATA_TOPIC).unwrap();
             let recovery = recover(&mut disk, &options(1, 1)).unwrap();
             assert_eq!((recovery.end, recovery.election), (Offset(0), None));
@@ -405,12 +406,7 @@ fn a_directory_that_kafkas_tool_left_without_a_log_gets_one() {
         disk.limit_power(Some(power));
         let finished = begin_log(&mut disk, PARTITION, Uuid::METADATA_TOPIC).is_ok();
         for seed in 0..6 {
-            let mut disk = disk.fork();
-            match seed {
-                0 => disk.lose_unsynced(),
-                1 => disk.kill(),
-                _ => disk.crash(&mut Rng::new(power * 6 + seed)),
-            }
+            let mut disk = after_power_loss(&disk, power, seed);
             if is_without_log(&mut disk, PARTITION).unwrap() {
                 begin_log(&mut disk, PARTITION, Uuid::METADATA_TOPIC).unwrap();
             }

@@ -107,7 +107,6 @@ impl Quorum {
 
     /// Those of them that one of `kraft.version` has too.
     pub(crate) fn may_change_at_all(&self) -> Result<(), Unchanged> {
-        self.leads_changes()?;
         let changing = self.is_changing() && !mutant!(self, ChangeBeforeCommit);
         let known = self.high_watermark.is_some() || mutant!(self, ChangeWithoutHighWatermark);
         match () {
@@ -117,7 +116,7 @@ impl Quorum {
         }
     }
 
-    fn leads_changes(&self) -> Result<(), Unchanged> {
+    pub(crate) fn leads_changes(&self) -> Result<(), Unchanged> {
         match &self.role {
             // One that is on its way out takes nothing new, else it would never be gone.
             Role::Leader(_) if self.is_leaving() => Err(Unchanged::NotLeading { leader: None }),

@@ -29,6 +29,7 @@ impl Quorum {
 
     /// The voters as they will be; `None` if that version is in force.
     fn may_upgrade(&self, version: u16) -> Result<Option<Voters>, Unchanged> {
+        self.leads_changes()?;
         self.may_change_at_all()?;
         let now = self.decrees.in_force().version;
         if version == now {

@@ -63,6 +63,7 @@ impl<'a> Changer<'a> {
             if !goal.is_empty() {
                 self.alter(&goal);
             }
+            // There is nothing to wait for: changes are to meet kills at any moment.
             std::thread::sleep(Duration::from_millis(rng.below(300)));
         }
         self.changed

@@ -8,8 +8,8 @@ use super::{Names, decrees, error_code, error_kind, features, key, wire_director
 use crate::replica::Asked;
 use quorate_raft::{AddVoter, ChangeAnswer, RemoveVoter};
 use quorate_wire::message::{
-    AddRaftVoterRequest, AddRaftVoterResponse, Listener, RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse, VoterChangeResponse,
+    AddRaftVoterRequest, AddRaftVoterResponse, RemoveRaftVoterRequest, RemoveRaftVoterResponse,
+    VoterChangeResponse,
 };
 use quorate_wire::{Error, ErrorCode, Frame, Served, encode_response};
 
@@ -106,18 +106,12 @@ fn changed<const API: i16>(
 
 /// Our own request for one more.
 pub(super) fn add_question(add: &AddVoter, names: &Names) -> AddRaftVoterRequest {
-    let listener = |at: &quorate_raft::Endpoint| Listener {
-        name: at.listener.clone(),
-        host: at.host.clone(),
-        port: at.port,
-        ..Listener::default()
-    };
     AddRaftVoterRequest {
         cluster_id: Some(names.cluster.clone()),
         timeout_ms: TIMEOUT_MS,
         voter_id: add.key.id.0 as i32,
         voter_directory_id: wire_directory(Some(add.key)),
-        listeners: add.endpoints.iter().map(listener).collect(),
+        listeners: add.endpoints.iter().map(decrees::listener).collect(),
         ack_when_committed: add.when_committed,
         ..AddRaftVoterRequest::default()
     }

@@ -92,6 +92,11 @@ pub(super) fn endpoint(at: &Listener) -> Endpoint {
     Endpoint { listener: at.name.clone(), host: at.host.clone(), port: at.port }
 }
 
+pub(super) fn listener(at: &Endpoint) -> Listener {
+    let (name, host, port) = (at.listener.clone(), at.host.clone(), at.port);
+    Listener { name, host, port, ..Listener::default() }
+}
+
 /// The records of a decree, in Kafka's order.
 pub(crate) fn head(decree: &Decree) -> Vec<(ControlType, Bytes)> {
     let mut head = Vec::new();
@@ -110,12 +115,6 @@ pub(crate) fn head(decree: &Decree) -> Vec<(ControlType, Bytes)> {
 }
 
 fn entry(voter: &Voter) -> KRaftVoter {
-    let listener = |at: &Endpoint| Listener {
-        name: at.listener.clone(),
-        host: at.host.clone(),
-        port: at.port,
-        ..Listener::default()
-    };
     let (least, greatest) = voter.versions;
     KRaftVoter {
         voter_id: voter.key.id.0 as i32,

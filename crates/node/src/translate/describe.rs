@@ -125,15 +125,9 @@ fn replica(
 }
 
 fn node(key: ReplicaKey, endpoints: &[Endpoint]) -> wire::QuorumNode {
-    let listener = |at: &Endpoint| wire::Listener {
-        name: at.listener.clone(),
-        host: at.host.clone(),
-        port: at.port,
-        ..wire::Listener::default()
-    };
     wire::QuorumNode {
         node_id: key.id.0 as i32,
-        listeners: endpoints.iter().map(listener).collect(),
+        listeners: endpoints.iter().map(super::decrees::listener).collect(),
         ..wire::QuorumNode::default()
     }
 }

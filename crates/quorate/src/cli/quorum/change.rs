@@ -15,7 +15,8 @@ use quorate_wire::message::{
 };
 use std::time::{Duration, Instant};
 
-/// Between two attempts.
+/// Between two attempts. Nobody tells a command when a leader is elected or a node is level, so it
+/// asks again.
 pub(super) const PAUSE: Duration = Duration::from_millis(300);
 
 /// The name of the listener where the leader does not tell its own: Kafka's usual one.

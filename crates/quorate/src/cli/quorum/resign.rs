@@ -11,7 +11,7 @@ use quorate_node::status::Status;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// How often it is looked who leads.
+/// How often it is looked who leads: nobody tells a command.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Let another voter lead.

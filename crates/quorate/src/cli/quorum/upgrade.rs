@@ -31,7 +31,7 @@ enum Answer {
 
 pub(super) async fn upgrade(args: Upgrade) -> Outcome {
     let (servers, quorum) = look(&args.how).await?;
-    let as_json = args.how.as_json();
+    let as_json = args.how.common.json;
     // Of static voters leaders tell no directory but their own.
     let known = |id: Uuid| id.known().is_some();
     let mut voters = quorum.voters.iter();
@@ -44,7 +44,7 @@ pub(super) async fn upgrade(args: Upgrade) -> Outcome {
     }
     let start = Instant::now();
     loop {
-        let (dry_run, patience) = (args.how.dry_run(), args.how.timeout());
+        let (dry_run, patience) = (args.how.dry_run, args.how.timeout);
         match attempt(&servers, dry_run).await {
             Answer::Done => break,
             Answer::Later(why) if start.elapsed() >= patience => {
@@ -59,7 +59,7 @@ pub(super) async fn upgrade(args: Upgrade) -> Outcome {
         }
     }
     let ms = start.elapsed().as_millis();
-    match (as_json, args.how.dry_run()) {
+    match (as_json, args.how.dry_run) {
         (true, dry_run) => {
             out::json(&json!({ "feature": FEATURE, "level": LEVEL, "changed": !dry_run, "ms": ms }))
         }

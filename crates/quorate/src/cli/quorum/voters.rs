@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub(super) struct How {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     /// How long to wait for each step: for a leader, and for a node that is still copying
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    timeout: Duration,
+    pub(super) timeout: Duration,
     /// Tell the plan, and change nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 }
 
 /// One more voter.
@@ -66,20 +66,6 @@ pub(super) struct ReplaceDisk {
     voter: Wanted,
     #[command(flatten)]
     how: How,
-}
-
-impl How {
-    pub(super) fn as_json(&self) -> bool {
-        self.common.json
-    }
-
-    pub(super) fn dry_run(&self) -> bool {
-        self.dry_run
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
-    }
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
