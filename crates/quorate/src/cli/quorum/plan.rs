@@ -90,6 +90,21 @@ impl fmt::Display for Step {
     }
 }
 
+/// Why there is no plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NoPlan {
+    /// The leader has not heard of a node that may be about to start.
+    Yet(String),
+    /// It will not be otherwise by itself.
+    Never(String),
+}
+
+impl From<String> for NoPlan {
+    fn from(why: String) -> NoPlan {
+        NoPlan::Never(why)
+    }
+}
+
 /// How many of so many voters may fail.
 pub(super) fn tolerates(voters: usize) -> String {
     match voters.saturating_sub(1) / 2 {
@@ -103,23 +118,23 @@ pub(super) fn tolerates(voters: usize) -> String {
 ///
 /// Those that come come first; who leads goes last. Where a directory takes the place of another of
 /// the same node the old one has to go before the new one can come.
-pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, String> {
+pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, NoPlan> {
+    let never = |why: &str| Err(NoPlan::Never(why.to_owned()));
     if wanted.is_empty() {
-        return Err("without a voter there is no quorum: name at least one".to_owned());
+        return never("without a voter there is no quorum: name at least one");
     }
     let mut named = BTreeMap::new();
     for one in wanted {
         if named.insert(one.id, one).is_some() {
-            return Err(format!("node {} is named twice", one.id));
+            return never(&format!("node {} is named twice", one.id));
         }
     }
     let now: BTreeMap<i32, Uuid> =
         quorum.voters.iter().map(|v| (v.replica_id, v.replica_directory_id)).collect();
     if quorum.voters.iter().any(|voter| voter.replica_directory_id == Uuid::ZERO) {
-        return Err(
+        return never(
             "the voters of this quorum are static (kraft.version 0): controller.quorum.voters names them, \
-             and none can be added or removed while it runs"
-                .to_owned(),
+             and none can be added or removed while it runs",
         );
     }
     let (mut adds, mut swaps, mut removes) = (Vec::new(), Vec::new(), Vec::new());
@@ -143,19 +158,19 @@ pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, Stri
 }
 
 /// One more, with what the quorum knows of it.
-fn add(quorum: &Quorum, wanted: &Wanted) -> Result<Step, String> {
+fn add(quorum: &Quorum, wanted: &Wanted) -> Result<Step, NoPlan> {
     let id = wanted.id;
     let known = || quorum.controllers.iter().find(|(known, _)| *known == id);
     let Some(at) = wanted.at.clone().or_else(|| known().map(|(_, at)| at.clone())) else {
-        return Err(format!(
+        return Err(NoPlan::Never(format!(
             "nobody here knows where node {id} listens; say it: {id}@HOST:PORT of its controller listener"
-        ));
+        )));
     };
     Ok(Step::Add { id, directory: directory(quorum, wanted)?, at })
 }
 
 /// The directory with which a node that does not vote copies the log.
-pub(super) fn directory(quorum: &Quorum, wanted: &Wanted) -> Result<Uuid, String> {
+pub(super) fn directory(quorum: &Quorum, wanted: &Wanted) -> Result<Uuid, NoPlan> {
     let id = wanted.id;
     if let Some(directory) = wanted.directory {
         return Ok(directory);
@@ -166,23 +181,23 @@ pub(super) fn directory(quorum: &Quorum, wanted: &Wanted) -> Result<Uuid, String
     let directories = observed.iter().filter_map(|o| o.replica_directory_id.known());
     let directories: Vec<Uuid> = directories.collect();
     match directories[..] {
-        [] if observed.is_empty() => Err(format!(
+        [] if observed.is_empty() => Err(NoPlan::Yet(format!(
             "node {id} does not copy the leader's log. Start it first, formatted with \
              --no-initial-controllers and with controller.quorum.bootstrap.servers in its file; or name \
              its directory: {id}@HOST:PORT:DIRECTORY"
-        )),
-        [] => Err(format!(
+        ))),
+        [] => Err(NoPlan::Never(format!(
             "node {id} copies the log and does not tell its directory; name it: {id}@HOST:PORT:DIRECTORY"
-        )),
+        ))),
         [one] => Ok(one),
         [..] => {
             let all: Vec<String> = directories.iter().map(ToString::to_string).collect();
-            Err(format!(
+            Err(NoPlan::Never(format!(
                 "node {id} has copied the log from {} directories, {}: name the one that is meant, \
                  {id}@HOST:PORT:DIRECTORY",
                 all.len(),
                 all.join(" and ")
-            ))
+            )))
         }
     }
 }
@@ -338,21 +353,26 @@ mod tests {
     #[test]
     fn what_would_stop_the_quorum_or_is_not_known_is_refused() {
         let one_away = quorum(&[(1, 0), (2, 10), (3, 60_000)], &[(4, 10)]);
-        let why = plan(&one_away, &[1, 3].map(Wanted::id)).expect_err("2 alone stays");
+        let never = |planned: Result<Vec<Step>, NoPlan>| match planned {
+            Err(NoPlan::Never(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        let why = never(plan(&one_away, &[1, 3].map(Wanted::id)));
         assert!(why.contains("node 3") && why.contains("nothing could be committed"), "{why}");
         assert_eq!(
             plan(&one_away, &[1, 2].map(Wanted::id)).map(|s| short(&s)),
             Ok(vec!["-3".into()])
         );
-        let why = plan(&one_away, &[1, 2, 4].map(Wanted::id)).expect_err("where?");
+        let why = never(plan(&one_away, &[1, 2, 4].map(Wanted::id)));
         assert!(why.contains("4@HOST:PORT"), "{why}");
-        let why = plan(&one_away, &[at(1), at(2), at(9)]).expect_err("who?");
+        // It may be about to start.
+        let Err(NoPlan::Yet(why)) = plan(&one_away, &[at(1), at(2), at(9)]) else { panic!("who?") };
         assert!(why.contains("--no-initial-controllers"), "{why}");
-        assert!(plan(&one_away, &[]).is_err());
-        assert!(plan(&one_away, &[at(1), at(1)]).is_err());
+        assert!(never(plan(&one_away, &[])).contains("at least one"));
+        assert!(never(plan(&one_away, &[at(1), at(1)])).contains("twice"));
         let mut fixed = quorum(&[(1, 0), (2, 10)], &[]);
         fixed.voters[0].replica_directory_id = Uuid::ZERO;
-        assert!(plan(&fixed, &[Wanted::id(1)]).expect_err("static").contains("static"));
+        assert!(never(plan(&fixed, &[Wanted::id(1)])).contains("static"));
     }
 
     #[test]

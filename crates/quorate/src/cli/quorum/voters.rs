@@ -5,7 +5,7 @@
 //! What it needs to know of the nodes it asks the leader.
 
 use super::change::{PAUSE, carry_out};
-use super::plan::{Step, Wanted, directory, plan, told, tolerates, wanted};
+use super::plan::{NoPlan, Step, Wanted, directory, plan, told, tolerates, wanted};
 use super::{Common, ask_all, best};
 use crate::cli::controllers::{Quorum, Silence, describe, server};
 use crate::cli::{Outcome, failed, out};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(super) struct How {
     #[command(flatten)]
     pub(super) common: Common,
-    /// How long to wait for each step: for a leader, and for a node that is still copying
+    /// How long to wait for each step: for a leader, for a node to start, and for one that is still copying
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(super) timeout: Duration,
     /// Tell the plan, and change nothing
@@ -86,7 +86,7 @@ pub(super) async fn add(args: Add) -> Outcome {
         quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
     voters.retain(|voter| voter.id != id);
     voters.push(args.voter);
-    alter_to(&args.how, &servers, &quorum, &voters).await
+    alter_to(&args.how, &servers, quorum, &voters).await
 }
 
 pub(super) async fn remove(args: Remove) -> Outcome {
@@ -108,12 +108,12 @@ pub(super) async fn remove(args: Remove) -> Outcome {
     }
     let left: Vec<Wanted> =
         ids.into_iter().filter(|id| *id != args.voter).map(Wanted::id).collect();
-    alter_to(&args.how, &servers, &quorum, &left).await
+    alter_to(&args.how, &servers, quorum, &left).await
 }
 
 pub(super) async fn alter(args: Alter) -> Outcome {
     let (servers, quorum) = look(&args.how).await?;
-    alter_to(&args.how, &servers, &quorum, &args.voters).await
+    alter_to(&args.how, &servers, quorum, &args.voters).await
 }
 
 pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
@@ -126,13 +126,17 @@ pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
         ));
     };
     let old = old.replica_directory_id;
-    let new = directory(&quorum, &args.voter).or_else(|_| {
-        failed(format!(
-            "node {id} copies the log from no directory but {old}, with which it votes already. Start it with \
-             its new disk first, formatted with --no-initial-controllers; or name the directory: \
-             {id}@HOST:PORT:DIRECTORY"
-        ))
-    })?;
+    let (quorum, new) = until_heard(&args.how, &servers, quorum, |quorum| {
+        directory(quorum, &args.voter).map_err(|why| match why {
+            NoPlan::Yet(_) => NoPlan::Yet(format!(
+                "node {id} copies the log from no directory but {old}, with which it votes already. Start it \
+                 with its new disk first, formatted with --no-initial-controllers; or name the directory: \
+                 {id}@HOST:PORT:DIRECTORY"
+            )),
+            never @ NoPlan::Never(_) => never,
+        })
+    })
+    .await?;
     if new == old {
         return failed(format!("node {id} votes with the directory {new} already"));
     }
@@ -140,11 +144,7 @@ pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
         quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
     voters.retain(|voter| voter.id != id);
     voters.push(Wanted { directory: Some(new), ..args.voter });
-    alter_to(&args.how, &servers, &quorum, &voters).await
-}
-
-fn or_fail<T>(result: Result<T, String>) -> Outcome<T> {
-    result.or_else(failed)
+    alter_to(&args.how, &servers, quorum, &voters).await
 }
 
 /// Whom to ask, and what the leader says now.
@@ -172,11 +172,47 @@ pub(super) async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
     }
 }
 
-async fn alter_to(how: &How, servers: &[HostPort], quorum: &Quorum, voters: &[Wanted]) -> Outcome {
-    let steps = or_fail(plan(quorum, voters))?;
+/// What is made of the quorum, once the leader has heard of every node that it takes: one that was
+/// started a moment ago is on its way. Nothing is waited for where nothing is to be changed.
+async fn until_heard<T>(
+    how: &How,
+    servers: &[HostPort],
+    mut quorum: Quorum,
+    make: impl Fn(&Quorum) -> Result<T, NoPlan>,
+) -> Outcome<(Quorum, T)> {
+    let end = Instant::now() + how.timeout;
+    let mut noted = how.common.json || out::to_terminal();
+    let spinner = spinner(how.common.json);
+    loop {
+        let why = match make(&quorum) {
+            Ok(made) => {
+                spinner.finish_and_clear();
+                return Ok((quorum, made));
+            }
+            Err(NoPlan::Yet(why)) if !how.dry_run && Instant::now() < end => why,
+            Err(NoPlan::Yet(why) | NoPlan::Never(why)) => {
+                spinner.finish_and_clear();
+                return failed(why);
+            }
+        };
+        let waits = format!("waiting up to {} s: {why}", how.timeout.as_secs());
+        if !std::mem::replace(&mut noted, true) {
+            out::note(&waits);
+        }
+        spinner.set_message(waits);
+        tokio::time::sleep(PAUSE).await;
+        // An election in between changes nothing: the last that was told still says who is missing.
+        if let Ok(newer) = describe(servers).await {
+            quorum = newer;
+        }
+    }
+}
+
+async fn alter_to(how: &How, servers: &[HostPort], quorum: Quorum, voters: &[Wanted]) -> Outcome {
+    let (quorum, steps) = until_heard(how, servers, quorum, |quorum| plan(quorum, voters)).await?;
     let as_json = how.common.json;
     if !as_json {
-        told(quorum, &steps).iter().for_each(|line| out::line(line));
+        told(&quorum, &steps).iter().for_each(|line| out::line(line));
     }
     if voters.len().is_multiple_of(2) {
         let (many, fewer) = (voters.len(), voters.len() - 1);
