@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(super) struct How {
     #[command(flatten)]
     pub(super) common: Common,
-    /// How long to wait for each step: for a leader, for a node to start, and for one that is still copying
+    /// How long to wait for each step: for a leader, a node that starts, one that is copying
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(super) timeout: Duration,
     /// Tell the plan, and change nothing
