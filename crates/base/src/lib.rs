@@ -3,12 +3,14 @@
 //! A closed list. A type belongs here only when two crates that must not know each other (see
 //! docs/ARCHITECTURE.md) both speak of it. Nothing here reads a clock, a file or a random source.
 
+mod cleaned;
 mod offset;
 mod replica;
 mod rng;
 mod time;
 mod uuid;
 
+pub use cleaned::Cleaned;
 pub use offset::{Epoch, Offset, OffsetEpoch};
 pub use replica::{ReplicaId, ReplicaKey};
 pub use rng::Rng;

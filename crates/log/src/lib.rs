@@ -54,6 +54,7 @@ mod snapshot_name;
 mod snapshot_reader;
 mod snapshot_shelf;
 mod snapshot_writer;
+mod start_over;
 mod store;
 mod synced_file;
 mod tail;
@@ -101,6 +102,7 @@ pub use snapshot_name::{SnapshotName, snapshot_name};
 pub use snapshot_reader::{SnapshotReader, check_snapshot, glance_at_snapshot};
 pub use snapshot_shelf::set_aside_snapshot;
 pub use snapshot_writer::{SnapshotRecord, SnapshotWriter, kept_offset};
+pub use start_over::start_over;
 pub use store::{Store, Written};
 pub use verify::{Finding, Remedy, verify};
 

@@ -187,7 +187,7 @@ pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> R
 }
 
 /// What the batches say, damaged or not.
-struct Walked {
+pub(crate) struct Walked {
     /// Where the log is to be cut: before the first thing that is not right. `None` if nothing of
     /// it can be kept.
     cut: Option<Mark>,
@@ -204,7 +204,7 @@ pub(crate) fn last_right<D: Disk>(
     walk(disk, dir, bases, Place::Uncovered, None).map(|walked| walked.last)
 }
 
-fn walk<D: Disk>(
+pub(crate) fn walk<D: Disk>(
     disk: &D,
     dir: &str,
     bases: &[Offset],
@@ -300,7 +300,7 @@ impl Placing {
 }
 
 /// How far the log went, as far as anything here says: what may have been confirmed.
-fn claim<D: Disk>(
+pub(crate) fn claim<D: Disk>(
     disk: &mut D,
     dir: &str,
     bases: &[Offset],

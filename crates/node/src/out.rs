@@ -144,6 +144,9 @@ pub enum Out<M: Machine> {
         /// What is damaged.
         why: String,
     },
+    /// The log may hold what was deleted long ago: empty it ([`quorate_log::start_over`]), and then
+    /// as with `BeginAnew`.
+    StartOver,
     /// The node cannot go on.
     Fatal {
         /// What happened, what it means.

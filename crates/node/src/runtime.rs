@@ -5,6 +5,7 @@
 //! tasks only read, cut frames and notify. The loop never waits for a disk. Nothing of the protocol
 //! is decided here: what arrives goes to [`crate::Replica`], what it wants done is done.
 
+mod anew;
 mod clock;
 mod disk_thread;
 mod event_loop;

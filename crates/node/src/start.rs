@@ -8,7 +8,7 @@ use crate::config::{Cleanup, Config};
 use crate::replica::{Replica, Settings};
 use crate::seats::Seats;
 use crate::translate::{self, Names};
-use quorate_base::{ReplicaId, ReplicaKey, Span, Time, Uuid};
+use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
 use quorate_log::{
     Disk, Election, FileKind, Log, Meta, Options, Recovery, Reserved, Retention, Store,
     lost_or_new, part_for_votes, repair,
@@ -338,6 +338,8 @@ fn open_quorum(
         snapshots: recovery.snapshots.iter().map(|snapshot| snapshot.id).collect(),
         founded: seats.founded,
         decrees: seats.decrees,
+        // Of records that no file says more of nothing was ever cleaned.
+        clean: (recovery.end > recovery.start).then_some(Offset::ZERO),
         must_reach: recovery.must_reach,
     };
     #[cfg(mutants)]

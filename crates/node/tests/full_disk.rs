@@ -213,6 +213,7 @@ impl World {
                 self.replies.insert(client, reply.map(|(reply, _)| reply));
             }
             Out::BeginAnew { why } | Out::Fatal { why } => panic!("node {id} gives up: {why}"),
+            Out::StartOver => panic!("node {id} starts over, and nothing is cleaned"),
             // These snapshots are never written.
             Out::Lane(_) => {}
             Out::Pause { .. } | Out::Resume { .. } | Out::Stopped => {}

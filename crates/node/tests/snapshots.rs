@@ -134,6 +134,7 @@ impl Solo {
             }
             Out::Reply { reply, .. } => self.replies.push(reply.unwrap().0),
             Out::Fatal { why } | Out::BeginAnew { why } => panic!("{why}"),
+            Out::StartOver => panic!("nothing is cleaned"),
             _ => panic!("a node alone has no peers"),
         }
     }

@@ -317,12 +317,11 @@ impl Quorum {
         let Some(known) = found else { return unfit(Unfit::NotObserved) };
         let lately =
             known.caught_up_at.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout);
-        match lately {
+        let end = known.end.unwrap_or(Offset::ZERO);
+        // Nor may it lack a tombstone that others collect because no voter lacked it [P83].
+        match lately && leader.holds_tombstones(end) {
             true => Ok(()),
-            false => {
-                let end = known.end.unwrap_or(Offset::ZERO);
-                unfit(Unfit::Behind { records: self.end.0.saturating_sub(end.0) })
-            }
+            false => unfit(Unfit::Behind { records: self.end.0.saturating_sub(end.0) }),
         }
     }
 

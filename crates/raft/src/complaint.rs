@@ -4,6 +4,7 @@
 
 use crate::decrees::BadDecree;
 use crate::effect::Complaint;
+use quorate_base::Offset;
 use std::fmt;
 
 impl fmt::Display for Complaint {
@@ -50,6 +51,8 @@ impl fmt::Display for Complaint {
                 "the leader sent records from offset {base} where this log ends at {end}; they are asked \
                  for again"
             ),
+            Complaint::Unnumbered => f.write_str(UNNUMBERED),
+            Complaint::TombstonesGone { end, horizon } => tombstones_gone(*end, *horizon, f),
             Complaint::EpochFell { last, next } => write!(
                 f,
                 "the leader sent records of epoch {next} behind records of epoch {last}: its log is damaged"
@@ -83,6 +86,18 @@ impl fmt::Display for Complaint {
             ),
         }
     }
+}
+
+const UNNUMBERED: &str = "the leader sent records without saying what its log lacks; they were dropped, since \
+    this node could not tell whether its state is complete with them: compare its version with this node's";
+
+fn tombstones_gone(end: Offset, horizon: Offset, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "the leader's log lacks deletions up to {horizon} that this voter, whose log ends at {end}, never \
+         held: they were collected too early; keep this directory, and give the node a fresh one, from \
+         which it copies the log anew"
+    )
 }
 
 /// What the log says of the quorum itself and this node cannot obey.

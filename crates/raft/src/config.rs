@@ -103,6 +103,9 @@ pub struct Recovered {
     pub end: Offset,
     /// `(epoch, first offset)` of each epoch in the log, both ascending.
     pub epochs: Vec<(Epoch, Offset)>,
+    /// The least of what leaders said to be clean with the records that the log was built from
+    /// (rule P82); an own record counts as its offset. `None` if it was built from none.
+    pub clean: Option<Offset>,
     /// The snapshots that are whole, oldest first; none beyond the end of the log. The end of each
     /// is committed.
     pub snapshots: Vec<OffsetEpoch>,

@@ -212,6 +212,8 @@ impl Quorum {
         self.end = end;
         self.epochs = crate::epochs::Epochs::behind(snapshot.epoch);
         self.snapshots = vec![snapshot];
+        // A snapshot holds nothing that is superseded.
+        self.clean = Some(end);
         // What a snapshot holds is committed.
         self.high_watermark = self.high_watermark.max(Some(end));
         let id = self.writes.adopt(end);

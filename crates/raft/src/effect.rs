@@ -227,6 +227,10 @@ pub enum Effect {
         /// Whether the leader has it no more. Another one is begun then, from its first byte.
         gone: bool,
     },
+    /// The log of this observer, or of a voter whose log was damaged, may hold records that the
+    /// leader's log lacks the tombstones of: begin anew with an empty one, which must reach what
+    /// this one holds (rule P82). The answer's records were dropped.
+    StartOver,
     /// The shutdown that was asked for is complete.
     Stopped,
     /// A peer broke the protocol or is misconfigured: its message was refused, nothing was
@@ -291,6 +295,15 @@ pub enum Complaint {
         end: Offset,
         /// Where the records begin.
         base: Offset,
+    },
+    /// Records came without saying what the leader's log lacks.
+    Unnumbered,
+    /// Tombstones of records that this voter holds are gone, though it had not confirmed them.
+    TombstonesGone {
+        /// Where our log ends.
+        end: Offset,
+        /// One past the highest tombstone that is missing.
+        horizon: Offset,
     },
     /// Records carry an older epoch than those before them.
     EpochFell {

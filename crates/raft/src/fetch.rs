@@ -128,6 +128,8 @@ impl Quorum {
             start: self.start,
             fetched,
             round,
+            cleaned: None,
+            bound: round.and_then(|_| self.tell_bound()),
         });
         // Records need not be durable here to be copied [P43]; that this node leads must be [P44].
         self.reply(ticket, self.shown(), body, out);
@@ -140,6 +142,8 @@ impl Quorum {
             start: self.start,
             fetched: Fetched::Nothing,
             round: None,
+            cleaned: None,
+            bound: None,
         });
         self.reply(ticket, self.shown(), body, out);
     }

@@ -3,6 +3,7 @@
 //! A fetch says "all below is durable here", so a replica that counts, or may come to count, sends
 //! it only then. Nothing committed is ever truncated, whoever asks for it [P28].
 
+use crate::cleaned::Use;
 use crate::effect::{BatchMark, Call, Complaint, Effect, Source, Write, WriteId};
 use crate::message::{Fetch, FetchAnswer, FetchHighWatermark, Fetched, Request};
 use crate::mutants::mutant;
@@ -143,6 +144,7 @@ impl Quorum {
         let level = answer.high_watermark.is_some_and(|told| told <= self.end);
         if let Role::Follower(role) = &mut self.role {
             role.round = answer.round.unwrap_or(0);
+            role.bound = answer.bound;
             role.level = level;
         }
     }
@@ -174,11 +176,25 @@ impl Quorum {
             Fetched::Nothing => self.raise_high_watermark(answer.high_watermark),
             Fetched::Batches(batches) => {
                 self.check_high_watermark(answer.high_watermark)?;
+                if batches.is_empty() {
+                    return self.raise_high_watermark(answer.high_watermark);
+                }
+                match self.judge_cleaned(answer)? {
+                    Use::Take => {}
+                    Use::StartOver => {
+                        self.back_off(node);
+                        out.push(Effect::StartOver);
+                        return Ok(());
+                    }
+                }
                 let before = self.end;
                 let appended = self.append_fetched(call, batches, out);
+                if self.end > before {
+                    self.note_cleaned(answer);
+                }
                 self.raise_high_watermark(answer.high_watermark)?;
                 appended?;
-                if self.end == before && !batches.is_empty() {
+                if self.end == before {
                     // All of a later epoch: asking again at once brings the same.
                     self.back_off(node);
                 }
@@ -229,6 +245,7 @@ impl Quorum {
             if batch.epoch > self.standing.epoch {
                 break;
             }
+            // Empty batches stand for what is cleaned away: no log has a gap [P81].
             if batch.base != self.end {
                 wrong = Err(Complaint::RecordGap { end: self.end, base: batch.base });
                 break;

@@ -102,6 +102,8 @@ pub(crate) struct Leader {
     /// The change of voters that somebody waits for.
     pub(crate) change: Option<Change>,
     pub(crate) reads: Reads,
+    /// The highest bound for tombstones that was told to anybody [P83].
+    pub(crate) bound_told: Offset,
     /// When those that did not fetch are told again.
     pub(crate) begin_at: Time,
     /// When it resigns unless a majority fetches.
@@ -146,6 +148,7 @@ impl Quorum {
             holds: Vec::new(),
             change: None,
             reads: Reads::default(),
+            bound_told: Offset::ZERO,
             begin_at: if alone { Time::NEVER } else { self.now + self.begin_period() },
             quorum_at: self.check_quorum_at(alone),
             leaves_at: None,
@@ -196,6 +199,7 @@ impl Quorum {
         let end = base + u64::from(records);
         self.epochs.append(epoch, base);
         self.end = end;
+        self.clean = Some(self.clean.map_or(base, |clean| clean.min(base)));
         let id = self.writes.append(end);
         out.push(Effect::Write { id, write: Write::Append { base, end, epoch, source } });
         // Followers copy while our own sync runs.

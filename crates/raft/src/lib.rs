@@ -16,6 +16,7 @@
 mod aside;
 mod changes;
 mod check;
+mod cleaned;
 mod complaint;
 mod config;
 mod damaged;

@@ -7,7 +7,7 @@
 use crate::effect::BatchMark;
 use crate::unchanged::Unchanged;
 use crate::voters::Voter;
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
 use std::sync::Arc;
 
 /// A place where a replica listens, as the voter set and the answers of its peers name it.
@@ -177,6 +177,12 @@ pub struct FetchAnswer {
     pub fetched: Fetched,
     /// The leader's current read round; `None` from a peer that does not know our tag, or to one.
     pub round: Option<u64>,
+    /// What the leader's log lacks. Received: with all records of whoever tells a round. Served:
+    /// `None`; the caller fills in the numbers of the log from which it takes the records, both of
+    /// one moment (rule P81).
+    pub cleaned: Option<Cleaned>,
+    /// Below which tombstones may be collected; `None` where no log is to be cleaned (rule P83).
+    pub bound: Option<Offset>,
 }
 
 /// What a fetch found.

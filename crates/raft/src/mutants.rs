@@ -57,6 +57,12 @@ pub enum Mutant {
     UpdateWhileChanging,
     /// A leader that is not in the voter set counts itself [P74].
     CountRemovedLeader,
+    /// Who holds records whose tombstones are gone goes on [P82].
+    KeepGhosts,
+    /// Records are taken though their leader does not say what its log lacks [P81].
+    TakeUnnumbered,
+    /// Tombstones may go that a voter has not confirmed [P83].
+    CollectUnheld,
     /// A second change of voters is taken while the first is not committed [P71].
     ChangeBeforeCommit,
     /// Voters are changed before the leader has committed a record of its epoch [P71].
@@ -82,7 +88,10 @@ pub enum Mutant {
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 35] = [
+    pub const ALL: [Mutant; 38] = [
+        Mutant::KeepGhosts,
+        Mutant::TakeUnnumbered,
+        Mutant::CollectUnheld,
         Mutant::CountUnsyncedLeader,
         Mutant::GrantTwice,
         Mutant::SkipTruncate,

@@ -144,7 +144,7 @@ impl Quorum {
         if config.bootstrap == 0 && decrees.voters().len() == 0 {
             return Err(OpenError::NoPeers);
         }
-        let Recovered { election, start, end, mut snapshots, must_reach, .. } = recovered;
+        let Recovered { election, start, end, clean, mut snapshots, must_reach, .. } = recovered;
         snapshots.retain(|snapshot| snapshot.offset >= start);
         let key = config.id.map(|id| ReplicaKey::new(id, config.directory.known()));
         if let (None, Some(voted)) = (key, election.voted) {
@@ -164,6 +164,7 @@ impl Quorum {
             start,
             end,
             epochs,
+            clean,
             must_reach,
             writes: Writes::new(end),
             high_watermark: None,

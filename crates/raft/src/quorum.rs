@@ -50,6 +50,9 @@ pub struct Quorum {
     /// Invariant: `start <= high watermark <= end` and `durable <= end`.
     pub(crate) end: Offset,
     pub(crate) epochs: Epochs,
+    /// The least of what leaders said to be clean with the records that this log was built from;
+    /// `None` if it was built from none [P82].
+    pub(crate) clean: Option<Offset>,
     /// Those that are whole and durable, oldest first. Invariant: from `start` to `committed`.
     pub(crate) snapshots: Vec<OffsetEpoch>,
     /// What a damaged log must hold again before this replica has a say [P62].

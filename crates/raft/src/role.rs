@@ -10,7 +10,7 @@ use crate::message::{Endpoint, ErrorKind};
 use crate::mutants::mutant;
 use crate::quorum::Quorum;
 use crate::{ElectionState, RoleName};
-use quorate_base::{Epoch, ReplicaId, ReplicaKey, Time};
+use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Time};
 use std::sync::Arc;
 
 /// What this node knows of the current epoch. All but the endpoints is in the quorum-state file.
@@ -79,6 +79,8 @@ pub(crate) struct Follower {
     pub(crate) fetched: bool,
     /// The last read round received from this leader [P47].
     pub(crate) round: u64,
+    /// Below which it last said that tombstones may be collected [P83].
+    pub(crate) bound: Option<Offset>,
     /// Set once the leader's process is known to be gone: when to start pre-voting [P50].
     pub(crate) stand_at: Option<Time>,
     /// The snapshot that is being fetched from this leader [P59].
@@ -100,6 +102,7 @@ impl Follower {
             fetch_at: later,
             fetched: false,
             round: 0,
+            bound: None,
             stand_at: None,
             download: None,
             update_at: later,

@@ -72,6 +72,9 @@ pub struct View<'a> {
     /// What the log held before it was damaged: until it is there again this replica does not
     /// stand, and votes only for who holds as much (rule P62).
     pub must_reach: Option<OffsetEpoch>,
+    /// Below which tombstones may be collected; `None` if this log must not be cleaned now (rule
+    /// P83).
+    pub bound: Option<Offset>,
     /// The snapshot that is being copied from the leader: which, how many bytes have come, and of
     /// how many, once that is known.
     pub download: Option<(OffsetEpoch, u64, Option<u64>)>,
@@ -134,6 +137,7 @@ impl Quorum {
             end: self.end,
             durable: self.writes.durable(),
             must_reach: self.must_reach,
+            bound: self.may_collect(),
             download: self.progress_of_download(),
             last_epoch: self.epochs.last(),
             epochs: self.epochs.entries(),

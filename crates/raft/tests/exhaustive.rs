@@ -158,6 +158,8 @@ impl Start {
                     start: Offset(0),
                     fetched: Fetched::Nothing,
                     round: None,
+                    cleaned: None,
+                    bound: None,
                 };
                 let input = Input::Response { call, body: Response::Fetch(answer) };
                 let effects = step(&mut quorum, now, input);

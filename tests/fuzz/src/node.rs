@@ -415,6 +415,8 @@ impl World {
 
     fn carry_out(&mut self, out: Out<Machine>) {
         match out {
+            // A peer may say anything; the files are emptied before the node begins anew.
+            Out::StartOver => {}
             Out::Frame { conn, frame } if self.links.contains(&conn) => {
                 let request = RequestFrame::parse(frame.into_payload());
                 let request = request.expect("what we ask is a request");

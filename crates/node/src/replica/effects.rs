@@ -78,6 +78,7 @@ impl<M: Machine> Replica<M> {
                     self.snapshot_is_gone(snapshot);
                 }
             }
+            Effect::StartOver => self.out.push(Out::StartOver),
             Effect::Stopped => self.out.push(Out::Stopped),
         }
     }

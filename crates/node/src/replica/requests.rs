@@ -6,7 +6,7 @@ use crate::inbound::Place;
 use crate::out::{BadRead, ConnId, Out, ReadId, Reading};
 use crate::translate::{self, Moment, Refusal, Refused};
 use bytes::Bytes;
-use quorate_base::{Epoch, ReplicaKey};
+use quorate_base::{Cleaned, Epoch, ReplicaKey};
 use quorate_log::Read;
 use quorate_machine::Machine;
 use quorate_raft::{
@@ -146,6 +146,8 @@ impl<M: Machine> Replica<M> {
                 *end = self.log.end();
                 answer.high_watermark = view.high_watermark;
             }
+            // No log of this version is cleaned yet.
+            answer.cleaned = answer.round.map(|_| Cleaned::NEVER);
             if *start < self.log.start() {
                 // Trimmed or given up since the core answered: asked again, it names a snapshot.
                 self.fill(ticket, answer, Vec::new());
@@ -175,7 +177,7 @@ impl<M: Machine> Replica<M> {
             answer.view.error = ErrorKind::NotLeaderOrFollower;
             answer.fetched = Fetched::Nothing;
             answer.high_watermark = None;
-            answer.round = None;
+            (answer.round, answer.cleaned, answer.bound) = (None, None, None);
             records.clear();
         }
         self.reply(ticket, quorate_raft::Response::Fetch(answer), records);

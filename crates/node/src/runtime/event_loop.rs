@@ -1,5 +1,6 @@
 //! The loop: take what happened, one turn of the replica, do what it wants, sleep until the next.
 
+use super::anew::Anew;
 use super::clock::{self, Clock};
 use super::disk_thread::DiskThread;
 use super::inbox::{Event, Inbox};
@@ -66,8 +67,8 @@ pub struct Node<M: Machine> {
     disk: DiskThread,
     lane: LaneThread<M>,
     leaving: Leaving,
-    /// Files are damaged: the node must begin anew.
-    damage: Option<String>,
+    /// The node must begin anew.
+    anew: Option<Anew>,
     /// What it last began anew for because its disk could not go on.
     begun_for: Option<String>,
     files: OsDisk,
@@ -115,7 +116,7 @@ impl<M: Machine + Send + 'static> Node<M> {
             disk,
             lane,
             leaving: Leaving::default(),
-            damage: None,
+            anew: None,
             begun_for: None,
             files,
             conns: BTreeMap::new(),
@@ -173,12 +174,8 @@ impl<M: Machine + Send + 'static> Node<M> {
             if self.stopped {
                 break;
             }
-            if let Some(why) = self.damage.take() {
-                error!(
-                    why,
-                    "files of this node are damaged: it begins anew, and reads all of them"
-                );
-                self = self.begin_again()?;
+            if let Some(anew) = self.anew.take() {
+                self = self.begin_again(anew)?;
             }
             // The loop must let the readers run, or nothing would ever arrive under load.
             tokio::task::yield_now().await;
@@ -191,9 +188,10 @@ impl<M: Machine + Send + 'static> Node<M> {
 
     /// The node as after a restart of its process. Callers keep their handles; what they wait for
     /// ends as it does when a process dies.
-    fn begin_again(mut self) -> Result<Node<M>, Fatal> {
+    fn begin_again(mut self, anew: Anew) -> Result<Node<M>, Fatal> {
         self.disk.finish();
         self.lane.finish();
+        anew.prepare(&self.config, &self.files)?;
         for (_, caller) in std::mem::take(&mut self.callers) {
             match caller {
                 Caller::Write(caller) => drop(caller.send(Err(Error::OutcomeUnknown))),
@@ -296,7 +294,7 @@ impl<M: Machine + Send + 'static> Node<M> {
                 if self.replica.has_others() && self.begun_for.as_ref() != Some(&why) =>
             {
                 self.begun_for = Some(why.clone());
-                self.damage = Some(why);
+                self.anew = Some(Anew::Damaged(why));
             }
             Event::DiskFailed { why, .. } => {
                 return Err(Fatal(format!("in {}: {why}", self.config.directory.display())));
@@ -376,7 +374,8 @@ impl<M: Machine + Send + 'static> Node<M> {
                     }
                 }
                 Out::Lane(errand) => self.lane.submit(errand),
-                Out::BeginAnew { why } => self.damage = Some(why),
+                Out::BeginAnew { why } => self.anew = Some(Anew::Damaged(why)),
+                Out::StartOver => self.anew = Some(Anew::StartOver),
                 Out::Fatal { why } => return Err(Fatal(why)),
                 Out::Stopped => self.stopped = true,
             }

@@ -385,8 +385,15 @@ fn fetch_response(
         Fetched::Nothing | Fetched::Range { .. } | Fetched::Batches(_) => {}
     }
     if let Some(round) = answer.round {
-        partition.marks =
-            Some(wire::LeaderMarks { read_round: round as i64, ..wire::LeaderMarks::default() });
+        let number = |offset: Option<Offset>| offset.map_or(-1, |offset| offset.0 as i64);
+        partition.marks = Some(wire::LeaderMarks {
+            dirty: number(answer.cleaned.map(|cleaned| cleaned.dirty)),
+            clean: number(answer.cleaned.map(|cleaned| cleaned.clean)),
+            tombstone_horizon: number(answer.cleaned.map(|cleaned| cleaned.horizon)),
+            tombstone_bound: number(answer.bound),
+            read_round: round as i64,
+            ..wire::LeaderMarks::default()
+        });
     }
     let mut topic = wire::FetchTopic { partitions: vec![partition], ..wire::FetchTopic::default() };
     match asked.version {
@@ -458,6 +465,8 @@ pub(crate) fn refusal(
                     start: Offset::ZERO,
                     fetched: Fetched::Nothing,
                     round: None,
+                    cleaned: None,
+                    bound: None,
                 }),
             };
             return response(asked, body, Vec::new(), names);

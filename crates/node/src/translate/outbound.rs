@@ -8,7 +8,7 @@ use super::{
 use crate::fetched::FetchedRecords;
 use crate::links::{Encode, Encoded, Question, Speaks};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch};
 use quorate_raft as raft;
 use quorate_raft::{Features, FetchHighWatermark, Fetched, LeaderView};
 use quorate_wire::message as wire;
@@ -409,12 +409,29 @@ fn fetch(
             Some(_) | None => Fetched::Batches(Vec::new()),
         },
     };
+    let marks = partition.marks.as_ref();
     let answer = raft::FetchAnswer {
         view,
         high_watermark: u64::try_from(partition.high_watermark).ok().map(Offset),
         start: Offset(u64::try_from(partition.log_start_offset).unwrap_or(0)),
         fetched,
-        round: partition.marks.and_then(|marks| u64::try_from(marks.read_round).ok()),
+        round: marks.and_then(|marks| u64::try_from(marks.read_round).ok()),
+        cleaned: marks.and_then(cleaned),
+        bound: marks.and_then(|marks| offset(marks.tombstone_bound)),
     };
     Ok((raft::Response::Fetch(answer), records))
+}
+
+/// `None` if one of the numbers is missing.
+fn cleaned(marks: &wire::LeaderMarks) -> Option<Cleaned> {
+    Some(Cleaned {
+        dirty: offset(marks.dirty)?,
+        clean: offset(marks.clean)?,
+        horizon: offset(marks.tombstone_horizon)?,
+    })
+}
+
+/// -1 is none.
+fn offset(number: i64) -> Option<Offset> {
+    u64::try_from(number).ok().map(Offset)
 }

@@ -290,6 +290,7 @@ impl World {
                 self.anew.push((id, why));
                 self.stop(id);
             }
+            Out::StartOver => panic!("node {id} starts over, and nothing is cleaned"),
             Out::Fatal { why } => panic!("node {id} gives up: {why}"),
             Out::Pause { .. } | Out::Resume { .. } | Out::Reply { .. } | Out::Stopped => {}
         }

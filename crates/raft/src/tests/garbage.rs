@@ -2,7 +2,9 @@
 //! answers all.
 
 use crate::*;
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
+use quorate_base::{
+    Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,6 +44,12 @@ impl Nonsense {
         let one = Endpoint { listener: "L".into(), host: "h".into(), port: 1 };
         vec![one; self.0.below(3) as usize].into()
     }
+    fn cleaned(&mut self, view: &View<'_>) -> Option<Cleaned> {
+        let (dirty, clean, horizon) =
+            (self.offset(view.end), self.offset(view.end), self.offset(view.end));
+        self.maybe(Cleaned { dirty, clean, horizon })
+    }
+
     fn last(&mut self, view: &View<'_>) -> OffsetEpoch {
         let near = self.0.below(2) == 0;
         let offset = if near { view.end } else { self.offset(view.end) };
@@ -162,6 +170,8 @@ impl Nonsense {
                         _ => Fetched::Batches(self.batches(view)),
                     },
                     round: self.maybe(round),
+                    cleaned: self.cleaned(view),
+                    bound: self.maybe(known),
                 })
             }
             Request::FetchSnapshot(ask) => {
@@ -305,6 +315,7 @@ fn run(seed: u64) -> BTreeSet<RoleName> {
                 | Effect::ReadAt { .. }
                 | Effect::Commit { .. }
                 | Effect::Lead { .. }
+                | Effect::StartOver
                 | Effect::Stopped
                 | Effect::Complain { .. } => {}
             }

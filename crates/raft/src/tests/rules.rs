@@ -132,7 +132,15 @@ impl One {
         let view = view(ErrorKind::None, EPOCH, Some(2));
         let high_watermark = high_watermark.map(Offset);
         let start = Offset(0);
-        let answer = FetchAnswer { view, high_watermark, start, fetched, round: None };
+        let answer = FetchAnswer {
+            view,
+            high_watermark,
+            start,
+            fetched,
+            round: None,
+            cleaned: None,
+            bound: None,
+        };
         self.answer(*call, Response::Fetch(answer));
     }
 }
@@ -323,7 +331,15 @@ fn p50_a_leader_that_answers_calls_it_off_and_a_closed_connection_alone_is_no_de
         assert_eq!(to, 1);
         let view = view(ErrorKind::NotLeaderOrFollower, EPOCH, Some(2));
         let (high_watermark, start, fetched) = (None, Offset(0), Fetched::Nothing);
-        let answer = FetchAnswer { view, high_watermark, start, fetched, round: None };
+        let answer = FetchAnswer {
+            view,
+            high_watermark,
+            start,
+            fetched,
+            round: None,
+            cleaned: None,
+            bound: None,
+        };
         one.answer(call, Response::Fetch(answer));
     }
     one.serve(None, Fetched::Nothing);

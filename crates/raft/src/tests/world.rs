@@ -1,7 +1,7 @@
 //! The world of the tests: replicas without bytes, a network and disks of marks.
 
 use crate::*;
-use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
+use quorate_base::{Cleaned, Epoch, Offset, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -306,6 +306,7 @@ impl World {
                         }
                     });
                     answer.fetched = Fetched::Batches(marks.collect());
+                    answer.cleaned = Some(Cleaned::NEVER);
                 }
                 let most = self.faults.delay;
                 let span = self.some(most);
@@ -334,6 +335,7 @@ impl World {
                 }
             }
             Effect::Complain { what } => panic!("node {at} complains: {what:?}"),
+            Effect::StartOver => panic!("node {at} starts over, and nobody cleans here"),
             Effect::Refuse { .. } | Effect::Lead { .. } | Effect::Stopped => {}
         }
     }

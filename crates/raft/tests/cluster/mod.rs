@@ -339,6 +339,7 @@ impl Cluster {
             }
             Effect::Refuse { .. }
             | Effect::Lead { .. }
+            | Effect::StartOver
             | Effect::Stopped
             | Effect::Complain { .. } => {}
         }

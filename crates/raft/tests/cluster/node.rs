@@ -4,7 +4,7 @@
 //! What the core wrote is there at once; what is durable follows write by write. A crash leaves the
 //! durable.
 
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
 use quorate_raft::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -83,6 +83,10 @@ pub struct Node {
     pub pieces: VecDeque<Call>,
     /// What a damaged log has to reach again; on disk.
     pub must_reach: Option<OffsetEpoch>,
+    /// What its log lacks: told with its records, and changed by the script alone.
+    pub cleaned: Cleaned,
+    /// What start-up finds of that.
+    pub clean: Option<Offset>,
     /// What its bootstrap snapshot says.
     pub founding: Option<Decree>,
     pub durable_election: ElectionState,
@@ -145,6 +149,8 @@ impl Node {
             durable_kept: Kept::default(),
             pieces: VecDeque::new(),
             must_reach: None,
+            cleaned: Cleaned::NEVER,
+            clean: None,
             founding: None,
             durable_election: ElectionState::default(),
             queue: VecDeque::new(),
@@ -189,6 +195,7 @@ impl Node {
             snapshots: self.kept.snapshots.clone(),
             founded: self.founded(self.kept.snapshots.last().map(|newest| newest.offset)),
             decrees: self.decrees(),
+            clean: self.clean.or((!self.log.is_empty()).then_some(Offset::ZERO)),
             must_reach: self.must_reach,
         }
     }
@@ -303,6 +310,7 @@ impl Node {
         let Fetched::Range { start, end, .. } = answer.fetched else { return Vec::new() };
         assert!(start >= self.kept.start, "node {} serves {start}, which is gone", self.id);
         let records = self.log[start.0 as usize..end.0 as usize].to_vec();
+        answer.cleaned = answer.round.map(|_| self.cleaned);
         answer.fetched = Fetched::Batches(batches(start, &records));
         records
     }

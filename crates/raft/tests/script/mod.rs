@@ -148,6 +148,10 @@ impl Script {
                 cluster.node(id).pieces.clear();
                 cluster.step(id, Input::Spoiled { source });
             }
+            "cleaned" => {
+                let id = words.id();
+                cluster.node(id).cleaned = raw::cleaned(words.option("to").expect("to=D/C/H"));
+            }
             "hold" => cluster.node(words.disk()).held = true,
             "release" => cluster.release(words.disk()),
             "sync" => {
@@ -253,6 +257,7 @@ fn open(cluster: &mut Cluster, narrator: &Narrator, words: &mut Words<'_>) -> Ve
         snapshots: words.ends("snapshots"),
     };
     let must_reach = words.ends("reach").pop();
+    let clean = words.number("clean").map(Offset);
     let founding = words.option("founding").map(|word| words.decree(word));
     if let Some(voters) = founding.iter().find_map(|decree| decree.voters.as_ref()) {
         cluster.laws.voters = voters.iter().map(|voter| voter.key.id).collect();
@@ -262,6 +267,7 @@ fn open(cluster: &mut Cluster, narrator: &Narrator, words: &mut Words<'_>) -> Ve
         cluster.node(id).format(&ends, election.clone());
         cluster.node(id).durable_kept = kept.clone();
         cluster.node(id).must_reach = must_reach;
+        cluster.node(id).clean = clean;
         cluster.node(id).founding.clone_from(&founding);
         match cluster.open(id) {
             Ok(()) => lines.extend(narrator.start(id, cluster)),

@@ -5,7 +5,7 @@
 //! what a line says already are left out.
 
 use crate::cluster::{Cluster, Disk, Event, Message, Picture};
-use quorate_base::{Offset, ReplicaId, ReplicaKey};
+use quorate_base::{Cleaned, Offset, ReplicaId, ReplicaKey};
 use quorate_raft::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -187,6 +187,7 @@ impl Narrator {
             Effect::ReadAt { token, offset } => {
                 Some(format!("{at} answers {} at {offset}", self.tokens[token]))
             }
+            Effect::StartOver => Some(format!("{at} starts over")),
             Effect::Stopped => Some(format!("{at} stopped")),
             Effect::Abandon { snapshot, gone: false } => Some(format!("{at} abandons {snapshot}")),
             Effect::Abandon { snapshot, gone: true } => {
@@ -282,7 +283,14 @@ impl Narrator {
                 };
                 let round = answer.round.filter(|_| self.details);
                 let round = round.map_or(String::new(), |round| format!(" round={round}"));
-                Some(format!("{from} -> {to} {what}{round}"))
+                let lacks = answer.cleaned.filter(|cleaned| *cleaned != Cleaned::NEVER);
+                let lacks = lacks.map_or(String::new(), |cleaned| {
+                    let Cleaned { dirty, clean, horizon } = cleaned;
+                    format!(" cleaned={dirty}/{clean}/{horizon}")
+                });
+                let bound = answer.bound.filter(|_| self.details);
+                let bound = bound.map_or(String::new(), |bound| format!(" bound={bound}"));
+                Some(format!("{from} -> {to} {what}{round}{lacks}{bound}"))
             }
             // Told in any case: it is the only answer to a rare question.
             Response::UpdateVoter(view) => Some(match view.error == ErrorKind::None {

@@ -5,7 +5,7 @@
 
 use super::words::Words;
 use crate::cluster::{Cluster, Record, endpoints, key};
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, Span};
 use quorate_raft::*;
 
 pub fn request(
@@ -176,8 +176,22 @@ pub fn answer(
         Some(offset) => offset.map(Offset),
     };
     let round = words.number("round");
+    let cleaned = match words.option("cleaned") {
+        None => round.map(|_| Cleaned::NEVER),
+        Some("none") => None,
+        Some(word) => Some(cleaned(word)),
+    };
+    let bound = words.number("bound").map(Offset);
     let start = Offset::ZERO;
-    (Response::Fetch(FetchAnswer { view, high_watermark, start, fetched, round }), records)
+    let answer = FetchAnswer { view, high_watermark, start, fetched, round, cleaned, bound };
+    (Response::Fetch(answer), records)
+}
+
+/// `9/9/0`: dirty, clean, horizon.
+pub fn cleaned(word: &str) -> Cleaned {
+    let parts: Vec<u64> = word.split('/').map(|part| part.parse().expect("an offset")).collect();
+    let [dirty, clean, horizon] = parts[..] else { panic!("`{word}` is no DIRTY/CLEAN/HORIZON") };
+    Cleaned { dirty: Offset(dirty), clean: Offset(clean), horizon: Offset(horizon) }
 }
 
 /// `4..6@2`: half-open, with its epoch. `4..6@2/v1=1:own+2:own` has control records.

@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use crate::cluster::{Cluster, Message, Record, Shape, endpoints, key};
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Uuid};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Uuid};
 use quorate_raft::*;
 use std::collections::BTreeSet;
 
@@ -424,6 +424,12 @@ impl Walk {
                     start: Offset::ZERO,
                     fetched,
                     round: self.rng.one_in(2).then(|| self.rng.below(4)),
+                    cleaned: self.rng.one_in(3).then(|| Cleaned {
+                        dirty: self.offset(to),
+                        clean: self.offset(to),
+                        horizon: self.offset(to),
+                    }),
+                    bound: self.rng.one_in(2).then(|| self.offset(to)),
                 })
             }
         };

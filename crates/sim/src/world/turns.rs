@@ -138,9 +138,7 @@ impl<C: Clients> World<C> {
                     self.marks.hit("a crowded connection was paused");
                     self.network.pause(self.now, conn, true, &mut self.queue);
                 }
-                Out::Resume { conn } => {
-                    self.network.pause(self.now, conn, false, &mut self.queue);
-                }
+                Out::Resume { conn } => self.network.pause(self.now, conn, false, &mut self.queue),
                 Out::Close { conn, why } => {
                     self.line(node, || format!("closes a connection: {why}"));
                     self.network.close(self.now, conn, &mut self.queue);
@@ -167,6 +165,7 @@ impl<C: Clients> World<C> {
                 }
                 Out::Lane(errand) => self.errand(node, errand)?,
                 Out::BeginAnew { why } => repair = Some(why),
+                Out::StartOver => return Err(gives_up(node, "starts over; no log is cleaned")),
                 Out::Fatal { why } => return Err(gives_up(node, &why)),
                 Out::Stopped => stopped = true,
             }
