@@ -1,4 +1,5 @@
-//! Who counts changes: one more or one less at a time, by the leader, on request (KIP-853).
+//! Who counts changes: one more or one less at a time, by the leader, on request (KIP-853); or a
+//! directory takes the place of another of the same node [P80].
 //!
 //! The new voters are in force once they are appended [P64], so everything that makes a change safe
 //! is checked before: then a majority of the new ones meets every majority that can still decide
@@ -26,6 +27,8 @@ pub(crate) struct Change {
     stage: Stage,
     /// When whoever asked is told that it was not done in time.
     pub(crate) until: Time,
+    /// Who counts no more by this change, and whose successor does not count yet [P80].
+    gone: Option<ReplicaKey>,
 }
 
 /// Whom to answer, and to what.
@@ -43,6 +46,8 @@ enum Stage {
     Proving { voter: Voter, agreed: bool, when_committed: bool },
     /// Nothing is in the log: those that are left without this one have to be heard [P72].
     Hearing(ReplicaKey),
+    /// The record at this offset takes the vote of one, whose place this one takes behind it [P80].
+    Leaving { base: Offset, voter: Voter, when_committed: bool },
     /// The new voters are the record at this offset.
     Appended(Offset),
 }
@@ -50,11 +55,16 @@ enum Stage {
 impl Change {
     /// One whose record lies at `base`.
     pub(crate) fn appended(asked: Asked, base: Offset, until: Time) -> Change {
-        Change { asked, stage: Stage::Appended(base), until }
+        Change { asked, stage: Stage::Appended(base), until, gone: None }
     }
 
+    fn new(asked: Asked, stage: Stage, until: Time) -> Change {
+        Change { asked, stage, until, gone: None }
+    }
+
+    /// Whether something of it is in the log.
     pub(crate) fn is_appended(&self) -> bool {
-        matches!(self.stage, Stage::Appended(_))
+        self.gone.is_some() || matches!(self.stage, Stage::Appended(_))
     }
 }
 
@@ -66,15 +76,19 @@ impl Quorum {
         if let Err(why) = self.may_add(&add) {
             return self.answer_change(asked, Err(why), out);
         }
-        let AddVoter { key, endpoints, when_committed } = add;
+        let AddVoter { key, endpoints, when_committed, replaces: _ } = add;
         // What it speaks is known once it has answered.
         let voter = Voter { key, endpoints, versions: (0, 0) };
         let stage = Stage::Proving { voter, agreed: false, when_committed };
-        // Who asks for itself does not fetch meanwhile, so it waits no longer than for a fetch.
-        let patience =
-            if when_committed { self.config.request_timeout } else { self.config.fetch_max_wait };
-        let until = self.now + patience;
-        self.begin_change(Change { asked, stage, until }, out);
+        // What was heard there of the one whose place it takes says nothing of this one.
+        self.peers.forgive(Node::Replica(key.id));
+        self.begin_change(Change::new(asked, stage, self.patience(when_committed)), out);
+    }
+
+    /// Who asks for itself does not fetch meanwhile, so it waits no longer than for a fetch.
+    fn patience(&self, when_committed: bool) -> Time {
+        let config = &self.config;
+        self.now + if when_committed { config.request_timeout } else { config.fetch_max_wait }
     }
 
     pub(crate) fn on_remove(&mut self, ticket: Ticket, key: ReplicaKey, out: &mut Vec<Effect>) {
@@ -83,7 +97,7 @@ impl Quorum {
             return self.answer_change(asked, Err(why), out);
         }
         let until = self.now + self.config.request_timeout;
-        self.begin_change(Change { asked, stage: Stage::Hearing(key), until }, out);
+        self.begin_change(Change::new(asked, Stage::Hearing(key), until), out);
     }
 
     /// Waits for those that would be left: whoever lives and waits for news asks again at once.
@@ -141,8 +155,19 @@ impl Quorum {
         }
         self.may_change()?;
         match self.decrees.voters().by_id(add.key.id) {
-            Some(known) => Err(Unchanged::Known { known: known.key }),
+            Some(known) => self.may_replace(known.key, add),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the new one may take the place of the voter that the set names under its id [P80].
+    fn may_replace(&self, known: ReplicaKey, add: &AddVoter) -> Result<(), Unchanged> {
+        let replaces = add.replaces.filter(|_| known != add.key);
+        match replaces {
+            None => Err(Unchanged::Known { known }),
+            Some(_) if Some(known.id) == self.id() => Err(Unchanged::Leads { known }),
+            Some(old) if known.directory == Some(old) || mutant!(self, ReplaceUnnamed) => Ok(()),
+            Some(_) => Err(Unchanged::Unknown { known: Some(known) }),
         }
     }
 
@@ -191,7 +216,10 @@ impl Quorum {
             Stage::Appended(base) if self.high_watermark > Some(base) => {
                 return self.finish_change(Ok(()), out);
             }
-            Stage::Appended(_) => Unchanged::Uncommitted,
+            Stage::Leaving { base, voter, when_committed } if self.high_watermark > Some(base) => {
+                return self.fill_place(voter, when_committed, out);
+            }
+            Stage::Leaving { .. } | Stage::Appended(_) => Unchanged::Uncommitted,
             Stage::Hearing(gone) => {
                 let left = self.decrees.voters().less(gone.id);
                 match self.may_follow(&left, None) {
@@ -205,8 +233,13 @@ impl Quorum {
             }
             Stage::Proving { voter, agreed: true, when_committed } => {
                 match self.seat_for(voter) {
-                    Ok(voters) if when_committed => return self.append_change(voters, out),
-                    Ok(voters) => {
+                    Ok((left, Some(voter))) => {
+                        return self.leave_place(left, voter, when_committed, out);
+                    }
+                    Ok((voters, None)) if when_committed => {
+                        return self.append_change(voters, out);
+                    }
+                    Ok((voters, None)) => {
                         self.seat(None, voters, out);
                         return self.finish_change(Ok(()), out);
                     }
@@ -226,6 +259,11 @@ impl Quorum {
     fn finish_change(&mut self, result: Result<(), Unchanged>, out: &mut Vec<Effect>) {
         let Role::Leader(leader) = &mut self.role else { return };
         if let Some(change) = leader.change.take() {
+            let halfway = change.gone.filter(|_| matches!(change.stage, Stage::Proving { .. }));
+            let result = result.map_err(|why| match halfway {
+                Some(gone) => Unchanged::Halfway { gone },
+                None => why,
+            });
             self.answer_change(change.asked, result, out);
         }
     }
@@ -254,7 +292,13 @@ impl Quorum {
         let Role::Leader(leader) = &self.role else { return None };
         match leader.change.as_ref().map(|change| &change.stage) {
             Some(Stage::Proving { voter, .. }) if voter.key.id == id => Some(voter),
-            Some(Stage::Proving { .. } | Stage::Hearing(_) | Stage::Appended(_)) | None => None,
+            Some(
+                Stage::Proving { .. }
+                | Stage::Hearing(_)
+                | Stage::Leaving { .. }
+                | Stage::Appended(_),
+            )
+            | None => None,
         }
     }
 
@@ -291,7 +335,9 @@ impl Quorum {
     }
 
     /// The voters with this one, if it speaks what it must and holds what this leader holds [P73].
-    fn seat_for(&self, mut voter: Voter) -> Result<Voters, Unchanged> {
+    /// If majorities of these and of those in force might miss each other, those in force without
+    /// the one whose place it takes, and who is to come behind that [P80].
+    fn seat_for(&self, mut voter: Voter) -> Result<(Voters, Option<Voter>), Unchanged> {
         let key = voter.key;
         let unfit = |lacks| Err(Unchanged::Unfit { key, lacks });
         let needed = self.decrees.in_force().version;
@@ -306,8 +352,15 @@ impl Quorum {
         if !mutant!(self, AddUnseen) {
             self.is_level(leader, voter.key)?;
         }
-        let voters = self.decrees.voters().and(voter);
-        self.may_follow(&voters, Some(key)).map(|()| voters)
+        let now = self.decrees.voters();
+        let left = now.less(key.id);
+        let voters = left.and(voter.clone());
+        self.may_follow(&voters, Some(key))?;
+        if now.meet(&voters) || mutant!(self, SwapAtOnce) {
+            return Ok((voters, None));
+        }
+        self.may_follow(&left, None)?;
+        Ok((left, Some(voter)))
     }
 
     /// Whether a replica had all that there was a moment ago.
@@ -323,6 +376,37 @@ impl Quorum {
             true => Ok(()),
             false => unfit(Unfit::Behind { records: self.end.0.saturating_sub(end.0) }),
         }
+    }
+
+    /// Takes the vote of the one whose place this one is to take; that comes once it is committed.
+    fn leave_place(
+        &mut self,
+        left: Voters,
+        voter: Voter,
+        when_committed: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        let gone = self.decrees.voters().by_id(voter.key.id).map(|known| known.key);
+        let base = self.seat(None, left, out);
+        let until = self.now + self.config.request_timeout;
+        if let Role::Leader(leader) = &mut self.role
+            && let Some(change) = &mut leader.change
+        {
+            let stage = Stage::Leaving { base, voter, when_committed };
+            (change.stage, change.gone, change.until) = (stage, gone, until);
+        }
+    }
+
+    /// The place is free, so that this is one voter more, as any other.
+    fn fill_place(&mut self, voter: Voter, when_committed: bool, out: &mut Vec<Effect>) {
+        let until = self.patience(when_committed);
+        if let Role::Leader(leader) = &mut self.role
+            && let Some(change) = &mut leader.change
+        {
+            change.stage = Stage::Proving { voter, agreed: true, when_committed };
+            change.until = until;
+        }
+        self.turn_change(out);
     }
 
     /// What it waited for is there; the answer waits for the commit.

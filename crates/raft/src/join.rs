@@ -30,7 +30,7 @@ impl Quorum {
                 let (key, endpoints) = (own.key, own.endpoints);
                 (
                     Question::Add,
-                    Request::AddVoter(AddVoter { key, endpoints, when_committed: false }),
+                    Request::AddVoter(AddVoter { key, endpoints, when_committed: false, replaces: None }),
                 )
             }
         })

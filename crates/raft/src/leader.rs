@@ -290,7 +290,9 @@ impl Quorum {
             at += 1;
             let key = voter.key;
             let asked = !voter.tagged && leader.reads.wait_beyond(voter.echo);
-            if !(voter.begin_due || asked) || !self.ready(Node::Replica(key.id)) {
+            let due = voter.begin_due || asked;
+            // Whoever is to take its place is asked instead [P80].
+            if !due || self.candidate(key.id).is_some() || !self.ready(Node::Replica(key.id)) {
                 continue;
             }
             let (Role::Leader(leader), Some(own)) = (&mut self.role, self.config.id) else {

@@ -7,7 +7,7 @@
 use crate::effect::BatchMark;
 use crate::unchanged::Unchanged;
 use crate::voters::Voter;
-use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Uuid};
 use std::sync::Arc;
 
 /// A place where a replica listens, as the voter set and the answers of its peers name it.
@@ -255,6 +255,8 @@ pub struct AddVoter {
     pub endpoints: Arc<[Endpoint]>,
     /// Whether the answer waits for the commit; else for the append only.
     pub when_committed: bool,
+    /// The directory of the same node whose place it takes, if the set names one (rule P80).
+    pub replaces: Option<Uuid>,
 }
 
 /// Somebody wants a replica not to count any more (rule P72).

@@ -83,12 +83,17 @@ pub enum Mutant {
     HearTheSilent,
     /// A leader knows its voters as they were when its epoch began [P74].
     KeepSeats,
+    /// A directory takes the place of another in one record, also where majorities of the two sets
+    /// may miss each other [P80].
+    SwapAtOnce,
+    /// A directory takes the place of any other, whichever was named [P80].
+    ReplaceUnnamed,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 38] = [
+    pub const ALL: [Mutant; 40] = [
         Mutant::KeepGhosts,
         Mutant::TakeUnnumbered,
         Mutant::CollectUnheld,
@@ -127,6 +132,8 @@ impl Mutant {
         Mutant::JoinBehind,
         Mutant::TakeWhileLeaving,
         Mutant::LeaveAtOnce,
+        Mutant::SwapAtOnce,
+        Mutant::ReplaceUnnamed,
     ];
 }
 

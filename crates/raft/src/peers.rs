@@ -143,6 +143,14 @@ impl Peers {
         peer.doubted = true;
     }
 
+    /// Asks the node again at once if it was left alone.
+    pub(crate) fn forgive(&mut self, node: Node) {
+        let peer = self.peer(node);
+        if matches!(peer.link, Link::BackingOff { .. }) {
+            peer.link = Link::Ready;
+        }
+    }
+
     /// The first question whose time is over.
     pub(crate) fn expired(&self, now: Time) -> Option<Call> {
         self.in_flight().find(|(_, _, expires_at)| *expires_at <= now).map(|(call, _, _)| call)

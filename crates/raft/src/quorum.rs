@@ -340,9 +340,10 @@ impl Quorum {
         if self.standing.leader == Some(id) && !self.standing.endpoints.is_empty() {
             return self.standing.endpoints.clone();
         }
-        let voter = self.decrees.voters().by_id(id).map(|voter| voter.endpoints.clone());
-        let candidate = || self.candidate(id).map(|voter| voter.endpoints.clone());
-        voter.or_else(candidate).unwrap_or_else(|| std::sync::Arc::from([]))
+        // Who is to take a voter's place listens where it says.
+        let candidate = self.candidate(id).map(|voter| voter.endpoints.clone());
+        let voter = || self.decrees.voters().by_id(id).map(|voter| voter.endpoints.clone());
+        candidate.or_else(voter).unwrap_or_else(|| std::sync::Arc::from([]))
     }
 
     // --- What answers bring

@@ -42,6 +42,16 @@ pub enum Unchanged {
     },
     /// Nobody would be left.
     LastVoter,
+    /// It is this leader whose place another directory is to take.
+    Leads {
+        /// As whom the set names it.
+        known: ReplicaKey,
+    },
+    /// Of a replacement the first half is done, and the second is not (rule P80).
+    Halfway {
+        /// Who counts no more.
+        gone: ReplicaKey,
+    },
     /// The replica that is to be added does not show that it can be a voter.
     Unfit {
         /// Who.
@@ -123,7 +133,9 @@ impl Unchanged {
             Unchanged::NotLeading { .. } | Unchanged::LeadershipLost { .. } => {
                 ErrorKind::NotLeaderOrFollower
             }
-            Unchanged::NoDirectory | Unchanged::NoEndpoint { .. } => ErrorKind::InvalidRequest,
+            Unchanged::NoDirectory | Unchanged::NoEndpoint { .. } | Unchanged::Leads { .. } => {
+                ErrorKind::InvalidRequest
+            }
             Unchanged::Static => ErrorKind::UnsupportedVersion,
             Unchanged::Version(_) => ErrorKind::InvalidUpdateVersion,
             Unchanged::Known { .. } => ErrorKind::DuplicateVoter,
@@ -137,6 +149,7 @@ impl Unchanged {
             },
             Unchanged::NotReady
             | Unchanged::Pending
+            | Unchanged::Halfway { .. }
             | Unchanged::TooFew { .. }
             | Unchanged::Uncommitted => ErrorKind::RequestTimedOut,
         }
@@ -192,6 +205,16 @@ impl fmt::Display for Unchanged {
             }
             Unchanged::LastVoter => f.write_str(
                 "it is the only voter, and without any there is no quorum; add another one first",
+            ),
+            Unchanged::Leads { known } => write!(
+                f,
+                "{known} leads the quorum, so its disk is there; let another voter lead before a new \
+                 directory takes its place"
+            ),
+            Unchanged::Halfway { gone } => write!(
+                f,
+                "{gone} is no voter any more, and the new directory is none yet, since it fell behind \
+                 meanwhile or does not answer; ask the same again, and the rest is done"
             ),
             Unchanged::Version(why) => why.fmt(f),
             Unchanged::Unfit { key, lacks } => write!(f, "{key} {lacks}"),

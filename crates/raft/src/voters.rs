@@ -74,6 +74,15 @@ impl Voters {
         majority(self.entries.len())
     }
 
+    /// Whether every majority of the one set meets every majority of the other.
+    pub(crate) fn meet(&self, other: &Voters) -> bool {
+        let both = self.keys().filter(|key| other.by_id(key.id).is_some_and(|o| o.key == *key));
+        let both = both.count();
+        // So many at least are of both, however a majority is chosen.
+        let least = |set: &Voters| set.majority().saturating_sub(set.len() - both);
+        least(self) + least(other) > both
+    }
+
     /// The same set and this one, whose id it does not name.
     pub(crate) fn and(&self, new: Voter) -> Voters {
         let at = self.entries.partition_point(|voter| voter.key.id < new.key.id);
@@ -119,6 +128,41 @@ mod tests {
         assert!(!voters.only(key(1, None)));
         let one = set(&[key(2, Some(7))]).expect("sorted");
         assert!(one.only(key(2, Some(7))) && !one.only(key(2, Some(8))));
+    }
+
+    /// By definition: no two majorities without anybody in both.
+    fn naive_meet(one: &[ReplicaKey], other: &[ReplicaKey]) -> bool {
+        let majorities = |set: &[ReplicaKey]| {
+            let chosen = |bits: u32| -> Vec<ReplicaKey> {
+                (0..set.len()).filter(|at| bits >> at & 1 == 1).map(|at| set[at]).collect()
+            };
+            let all: Vec<_> = (0..1u32 << set.len()).map(chosen).collect();
+            all.into_iter().filter(|some| some.len() * 2 > set.len()).collect::<Vec<_>>()
+        };
+        let others = majorities(other);
+        let meets = |some: &Vec<ReplicaKey>| {
+            others.iter().all(|others| others.iter().any(|key| some.contains(key)))
+        };
+        majorities(one).iter().all(meets)
+    }
+
+    #[test]
+    fn majorities_of_an_odd_set_may_miss_those_of_one_with_another_directory_p80() {
+        for size in 1..=7u32 {
+            let old: Vec<_> = (1..=size).map(|id| key(id, Some(1))).collect();
+            let (mut swapped, mut more) = (old.clone(), old.clone());
+            swapped[0] = key(1, Some(9));
+            more.push(key(size + 1, Some(1)));
+            for (new, meet) in [(&swapped, size % 2 == 0), (&more, true), (&old, true)] {
+                let sets = (set(&old).expect("sorted"), set(new).expect("sorted"));
+                assert_eq!(naive_meet(&old, new), meet, "{old:?} and {new:?}");
+                assert_eq!((sets.0.meet(&sets.1), sets.1.meet(&sets.0)), (meet, meet));
+            }
+        }
+        let (three, five) = ([1, 2, 3], [3, 4, 5]);
+        let of = |ids: [u32; 3]| ids.map(|id| key(id, Some(1)));
+        assert!(!naive_meet(&of(three), &of(five)));
+        assert!(!set(&of(three)).expect("sorted").meet(&set(&of(five)).expect("sorted")));
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub(super) fn add(request: AddRaftVoterRequest, names: &Names) -> Result<AddVote
     let key = key(request.voter_id, request.voter_directory_id)
         .ok_or_else(|| inbound::partition_error(ErrorCode::InvalidRequest))?;
     let endpoints = request.listeners.iter().map(decrees::endpoint).collect();
-    Ok(AddVoter { key, endpoints, when_committed: request.ack_when_committed })
+    let replaces = request.replaces.known();
+    Ok(AddVoter { key, endpoints, when_committed: request.ack_when_committed, replaces })
 }
 
 /// A request for one less.
@@ -113,6 +114,7 @@ pub(super) fn add_question(add: &AddVoter, names: &Names) -> AddRaftVoterRequest
         voter_directory_id: wire_directory(Some(add.key)),
         listeners: add.endpoints.iter().map(decrees::listener).collect(),
         ack_when_committed: add.when_committed,
+        replaces: add.replaces.unwrap_or_default(),
         ..AddRaftVoterRequest::default()
     }
 }

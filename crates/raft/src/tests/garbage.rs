@@ -76,6 +76,7 @@ impl Nonsense {
                 key: self.key(),
                 endpoints: self.endpoints(),
                 when_committed: self.0.one_in(2),
+                replaces: self.0.one_in(2).then(|| Uuid([self.0.below(4) as u8; 16])),
             }),
             4 if self.0.one_in(3) => Request::Upgrade(Upgrade {
                 version: self.0.below(3) as u16,

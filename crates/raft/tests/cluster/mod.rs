@@ -129,7 +129,8 @@ pub struct Cluster {
     /// Who waits for what from whom.
     calls: BTreeMap<(ReplicaId, Call), ReplicaId>,
     /// Who asked, and for which vote if for one.
-    tickets: BTreeMap<Ticket, (Asker, Option<Vote>)>,
+    /// With where the log began when it was asked.
+    tickets: BTreeMap<Ticket, (Asker, Option<Vote>, Offset)>,
     serial: u64,
     seed: u64,
 }
@@ -364,9 +365,9 @@ impl Cluster {
     }
 
     fn reply(&mut self, id: ReplicaId, ticket: Ticket, mut body: Response) {
-        let (asker, vote) = self.tickets.remove(&ticket).expect("a ticket is answered once");
+        let (asker, vote, began) = self.tickets.remove(&ticket).expect("a ticket is answered once");
         self.laws.may_answer(&self.nodes[&id], vote.as_ref(), &body);
-        let records = self.nodes[&id].fill(&mut body);
+        let records = self.nodes[&id].fill(&mut body, began);
         match asker {
             Asker::Outside(to) => self.events.push(Event::Told { from: id, to, body }),
             Asker::Node { id: to, life, call } => {
@@ -399,7 +400,8 @@ impl Cluster {
         match message {
             Message::Ask(body) => {
                 let ticket = Ticket(self.serial());
-                self.tickets.insert(ticket, (Asker::Node { id: from, life, call }, vote(&body)));
+                let (asker, began) = (Asker::Node { id: from, life, call }, self.begin_of(to));
+                self.tickets.insert(ticket, (asker, vote(&body), began));
                 self.step(to, Input::Request { ticket, body });
             }
             Message::Answer(body) => {
@@ -411,10 +413,16 @@ impl Cluster {
         true
     }
 
+    /// Where the log of a node begins.
+    fn begin_of(&self, id: ReplicaId) -> Offset {
+        self.nodes[&id].kept.start
+    }
+
     /// Somebody who is none of our nodes asks.
     pub fn ask(&mut self, to: ReplicaId, from: ReplicaId, body: Request) {
         let ticket = Ticket(self.serial());
-        self.tickets.insert(ticket, (Asker::Outside(from), vote(&body)));
+        let began = self.begin_of(to);
+        self.tickets.insert(ticket, (Asker::Outside(from), vote(&body), began));
         self.step(to, Input::Request { ticket, body });
     }
 

@@ -301,14 +301,19 @@ impl Node {
         self.queue.push_back((id, disk));
     }
 
-    /// Fills a fetch answer from the log, as the log is now.
-    pub fn fill(&self, body: &mut Response) -> Vec<Record> {
+    /// Fills a fetch answer from the log, as the log is now. It began at `began` when it was asked.
+    pub fn fill(&self, body: &mut Response, began: Offset) -> Vec<Record> {
         if let Response::FetchSnapshot(answer) = body {
             self.fill_piece(answer);
         }
         let Response::Fetch(answer) = body else { return Vec::new() };
         let Fetched::Range { start, end, .. } = answer.fetched else { return Vec::new() };
-        assert!(start >= self.kept.start, "node {} serves {start}, which is gone", self.id);
+        assert!(start >= began, "node {} serves {start}, which is gone", self.id);
+        if start < self.kept.start {
+            // Trimmed while the answer waited for a write: asked again, it names a snapshot.
+            answer.fetched = Fetched::Batches(Vec::new());
+            return Vec::new();
+        }
         let records = self.log[start.0 as usize..end.0 as usize].to_vec();
         answer.cleaned = answer.round.map(|_| self.cleaned);
         answer.fetched = Fetched::Batches(batches(start, &records));

@@ -237,7 +237,8 @@ impl Narrator {
             Request::AddVoter(add) => {
                 let at: Vec<_> = add.endpoints.iter().map(|at| at.host.as_str()).collect();
                 let early = if add.when_committed { "" } else { " early" };
-                format!("AddVoter {} at={}{early}", seat(&add.key), at.join(","))
+                let takes = if add.replaces.is_some() { " replaces" } else { "" };
+                format!("AddVoter {} at={}{early}{takes}", seat(&add.key), at.join(","))
             }
             Request::RemoveVoter(remove) => format!("RemoveVoter {}", seat(&remove.key)),
             Request::Upgrade(asked) => format!("Upgrade {}", asked.version),

@@ -89,6 +89,7 @@ pub fn request(
             key: words.key("key").expect("whom"),
             endpoints: words.option("at").map_or([].into(), endpoint),
             when_committed: words.option("answer") != Some("early"),
+            replaces: words.key("replaces").and_then(|key| key.directory),
         }),
         "upgrade" => Request::Upgrade(Upgrade {
             version: words.number("to").unwrap_or(1) as u16,

@@ -26,6 +26,9 @@ fn voter(id: ReplicaId) -> Voter {
     Voter { key: key(id), endpoints: endpoints(id, 1), versions: KRAFT_VERSIONS }
 }
 
+/// The directory of a disk that was lost.
+const OLD_DISK: Uuid = Uuid([0xdd; 16]);
+
 /// None of our nodes.
 const STRANGER: ReplicaId = ReplicaId(9);
 
@@ -36,6 +39,8 @@ pub struct Walk {
     /// Whether somebody asks for other voters.
     changing: bool,
     hostile: bool,
+    /// Whose disk was replaced: the first voters have it with another directory.
+    replaced: Option<ReplicaId>,
     /// Those that were asked to stop: they take no part any more until they start anew.
     stopping: BTreeSet<ReplicaId>,
 }
@@ -74,18 +79,24 @@ impl Walk {
         shape.directories = rng.one_in(2);
         shape.endpoints = rng.below(2) as usize;
         let changing = shape.changing;
+        let mut replaced = None;
         if changing {
+            replaced = (voters > 2 && rng.one_in(3)).then_some(ReplicaId(voters));
             // Those of the log, whom everybody finds and who name where they listen.
             shape.bootstrap = (1..=named).collect();
             shape.endpoints = 1;
-            let voters = (1..=voters).map(|id| voter(ReplicaId(id))).collect();
-            shape.founding = Some(Decree { version: Some(1), voters: Some(voters) });
+            let mut voters: Vec<_> = (1..=voters).map(|id| voter(ReplicaId(id))).collect();
+            for voter in voters.iter_mut().filter(|voter| Some(voter.key.id) == replaced) {
+                voter.key.directory = Some(OLD_DISK);
+            }
+            shape.founding = Some(Decree { version: Some(1), voters: Some(voters.into()) });
             shape.auto_join = if rng.one_in(2) { vec![2, named] } else { Vec::new() };
         }
         let nodes = u64::from(named) + shape.nameless.len() as u64;
         let founding = shape.founding.clone();
         let cluster = Cluster::new(shape, rng.next());
-        let mut walk = Walk { cluster, rng, nodes, changing, hostile, stopping: BTreeSet::new() };
+        let stopping = BTreeSet::new();
+        let mut walk = Walk { cluster, rng, nodes, changing, hostile, replaced, stopping };
         for id in walk.ids() {
             let founds = id.0 <= voters;
             walk.cluster.node(id).founding = founding.clone().filter(|_| founds);
@@ -299,7 +310,7 @@ impl Walk {
         // An observer that a vote request takes beyond the epoch of the quorum stays alone until
         // the quorum gets there; see `observer_ahead_of_the_quorum.txt`.
         let seats = self.cluster.nodes[&to].quorum.as_ref().expect("it runs").view().voters;
-        let voter = seats.iter().any(|voter| voter.key.id == to);
+        let voter = seats.iter().any(|voter| voter.key.names(key(to)));
         let epoch =
             if self.hostile || voter { self.epoch(to) } else { self.cluster.picture(to).epoch };
         let body = match self.rng.below(kinds) {
@@ -351,15 +362,25 @@ impl Walk {
             self.cluster.runs(*id) && self.cluster.picture(*id).role == RoleName::Leader
         };
         let leader = self.ids().into_iter().find(leads);
-        let (to, id) = (leader.unwrap_or(to), self.some_id());
+        let (to, mut id) = (leader.unwrap_or(to), self.some_id());
+        let replaced = self.replaced.filter(|_| self.rng.one_in(2));
+        id = replaced.unwrap_or(id);
+        let old = [OLD_DISK, OLD_DISK, Uuid([0xee; 16])];
+        let replaces = replaced.map(|_| old[self.rng.below(3) as usize]);
         let wrong = self.rng.one_in(10);
         let key = if wrong { ReplicaKey::new(id, Some(Uuid([0xee; 16]))) } else { key(id) };
-        let body = match self.rng.one_in(2) {
+        let removes = self.rng.one_in(if replaced.is_some() { 8 } else { 2 });
+        let body = match removes {
+            true if replaced.is_some() && self.rng.one_in(4) => {
+                let key = ReplicaKey::new(id, Some(OLD_DISK));
+                Request::RemoveVoter(RemoveVoter { key })
+            }
             true => Request::RemoveVoter(RemoveVoter { key }),
             false => Request::AddVoter(AddVoter {
                 key,
                 endpoints: endpoints(id, 1),
                 when_committed: self.rng.one_in(2),
+                replaces,
             }),
         };
         self.cluster.ask(to, STRANGER, body);

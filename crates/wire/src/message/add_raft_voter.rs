@@ -1,7 +1,10 @@
 //! AddRaftVoter (KIP-853): makes a voter of an observer. Version 1 can be answered before the
 //! change is committed (KIP-1186).
+//! Quorate adds one tagged field, number 10595: the directory of the same node whose place the new
+//! one takes. A leader that does not know it refuses the id as a voter's already.
 
 use super::quorum::VoterChangeResponse;
+use super::marks::MARKS_TAG;
 use super::{Listener, messages};
 use crate::coder::{Coder, Tags, Walk};
 use crate::{ApiKey, Error};
@@ -22,6 +25,8 @@ pub struct AddRaftVoterRequest {
     pub listeners: Vec<Listener>,
     /// Version 1: whether the answer waits until the change is committed. Version 0 always waits.
     pub ack_when_committed: bool,
+    /// Ours: the directory of the same node that goes; zero none.
+    pub replaces: Uuid,
     /// Tagged fields that we do not know.
     pub tags: Tags,
 }
@@ -35,6 +40,7 @@ impl Default for AddRaftVoterRequest {
             voter_directory_id: Uuid::ZERO,
             listeners: Vec::new(),
             ack_when_committed: true,
+            replaces: Uuid::ZERO,
             tags: Tags::new(),
         }
     }
@@ -52,7 +58,11 @@ impl Walk for AddRaftVoterRequest {
         } else {
             c.lacks("AckWhenCommitted", !self.ack_when_committed, version)?;
         }
-        c.unknown_tags(&mut self.tags)
+        c.tags(&mut self.tags, |c, open| {
+            c.tag(open, MARKS_TAG, &mut self.replaces, Uuid::ZERO, |c, replaces| {
+                c.uuid("Replaces", replaces)
+            })
+        })
     }
 }
 
