@@ -15,7 +15,7 @@ use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_reque
 use std::collections::BTreeMap;
 
 /// Names of reasons, by words in the answers.
-const REASONS: [(&str, &str); 17] = [
+const REASONS: [(&str, &str); 18] = [
     ("does not lead the quorum", "a change was refused: not the leader"),
     ("names no directory id", "a change was refused: no directory"),
     ("does not say where the node listens", "a change was refused: no listener"),
@@ -33,12 +33,14 @@ const REASONS: [(&str, &str); 17] = [
     ("follow this leader, too few", "a change was refused: too few would follow"),
     (PERHAPS[0], "a change was not committed in time"),
     (PERHAPS[1], "a change was lost with its leadership"),
+    (PERHAPS[2], "a disk was replaced by half"),
 ];
 
 /// In these answers the change may be in a log.
-const PERHAPS: [&str; 2] = [
+const PERHAPS: [&str; 3] = [
     "a majority of them has not stored that in time",
     "lost its leadership before the new voters were committed",
+    "is no voter any more, and the new directory is none yet",
 ];
 /// The same before anything was appended.
 const LOST_BEFORE: &str = "lost its leadership; nothing was changed";
@@ -48,6 +50,8 @@ const LOST_BEFORE: &str = "lost its leadership; nothing was changed";
 pub(crate) struct Wanted {
     pub change: Change,
     pub key: ReplicaKey,
+    /// Whose place it is to take; of the same node.
+    pub replaces: Option<ReplicaKey>,
     /// Whether the answer is to wait for the commit.
     pub when_committed: bool,
     /// Where the node listens.
@@ -105,6 +109,7 @@ impl Admin {
                     voter_directory_id: wanted.key.directory.unwrap_or_default(),
                     listeners: wanted.at.iter().cloned().collect(),
                     ack_when_committed: wanted.when_committed,
+                    replaces: wanted.replaces.and_then(|old| old.directory).unwrap_or_default(),
                     ..AddRaftVoterRequest::default()
                 };
                 let header = RequestHeader::new(ApiKey::AddRaftVoter, version, 0, None);

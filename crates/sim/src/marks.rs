@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 88] = [
+pub const ALL: [&str; 91] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -74,6 +74,8 @@ pub const ALL: [&str; 88] = [
     "voters were cut off a log",
     "a voter came back as another, and observed",
     "a voter's disk was replaced",
+    "a voter's disk was replaced by one request",
+    "a voter's disk was replaced by one record",
     "a node moved",
     "a voter said where it is now",
     "a node became a voter by itself",
@@ -93,6 +95,7 @@ pub const ALL: [&str; 88] = [
     "a change was refused: too few would follow",
     "a change was not committed in time",
     "a change was lost with its leadership",
+    "a disk was replaced by half",
 ];
 
 /// A search that was given up. It may stay at zero, and should.
@@ -102,7 +105,12 @@ pub const MAJORITY_LOST: &str = "a quorum lost its majority";
 
 /// Met a few times in a thousand seeds, since a leader hears the voters that are left before it
 /// appends anything (rule P72): long sweeps count them, short ones cannot ask for them.
-pub const SELDOM: [&str; 2] = ["voters were cut off a log", "a change was not committed in time"];
+pub const SELDOM: [&str; 4] = [
+    "voters were cut off a log",
+    "a change was not committed in time",
+    "a voter's disk was replaced by one record",
+    "a disk was replaced by half",
+];
 
 /// Counts by mark.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

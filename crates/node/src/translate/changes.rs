@@ -22,7 +22,7 @@ pub(super) fn add(request: AddRaftVoterRequest, names: &Names) -> Result<AddVote
     let key = key(request.voter_id, request.voter_directory_id)
         .ok_or_else(|| inbound::partition_error(ErrorCode::InvalidRequest))?;
     let endpoints = request.listeners.iter().map(decrees::endpoint).collect();
-    let replaces = request.replaces.known();
+    let replaces = request.replaces.known().filter(|_| names.knows_marks());
     Ok(AddVoter { key, endpoints, when_committed: request.ack_when_committed, replaces })
 }
 

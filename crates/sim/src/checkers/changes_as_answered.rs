@@ -1,6 +1,7 @@
 //! What an administrator was told of the voters is so: a change that is done is in the committed
 //! log, and one that was refused with nothing changed is in no log, ever. Changes of one kind are
-//! told apart by their number: each request makes one record at most.
+//! told apart by their number: each request makes one record at most, and one that replaces a disk
+//! takes one vote and gives one.
 
 use super::committed_never_changes::durable_on_majority;
 use super::{Failure, Logs};
@@ -59,12 +60,17 @@ pub(crate) fn changes_as_answered(
     admin: &Admin,
     ledger: &Book,
     seats: &Seats,
-    held: &BTreeMap<(Epoch, Offset), (Change, ReplicaKey)>,
+    held: &BTreeMap<(Epoch, Offset), Vec<(Change, ReplicaKey)>>,
     by_themselves: impl Fn(&(Change, ReplicaKey)) -> bool,
 ) -> Result<(), Failure> {
     // Of each change: how often at least, and how often at most.
     let mut told: BTreeMap<(Change, ReplicaKey), (usize, usize)> = BTreeMap::new();
     for Asked { wanted, told: what, .. } in &admin.asked {
+        // The old one may have gone before, so that nothing is said of it.
+        let taken = !matches!(what, Told::Refused(_));
+        if let Some(old) = wanted.replaces.filter(|_| taken) {
+            told.entry((Change::Remove, old)).or_default().1 += 1;
+        }
         let (least, most) = told.entry((wanted.change, wanted.key)).or_default();
         match what {
             Told::Done => {
@@ -84,9 +90,10 @@ pub(crate) fn changes_as_answered(
         }
     }
     // Nodes that ask for themselves tell nobody how often they did.
-    for change in held.values().filter(|change| !by_themselves(change)) {
-        let found = held.values().filter(|held| *held == change).count();
-        let most = told.get(change).map_or(0, |(_, most)| *most);
+    let held: Vec<_> = held.values().flatten().collect();
+    for change in held.iter().filter(|change| !by_themselves(change)) {
+        let found = held.iter().filter(|held| *held == change).count();
+        let most = told.get(*change).map_or(0, |(_, most)| *most);
         if found > most {
             let what = format!(
                 "{change:?} is in logs {found} times; all requests but {most} were refused with \

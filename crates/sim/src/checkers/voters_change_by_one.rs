@@ -1,6 +1,7 @@
 //! In every log each set of voters differs from the one before by one voter at most: one that came
-//! or one that went [P71]. So majorities of neighbours meet, and as the committed log is one, the
-//! sets that are committed form one chain.
+//! or one that went [P71], or one that has another directory [P80]; and whatever a majority of one
+//! of the two is, it meets every majority of the other. As the committed log is one, the sets that
+//! are committed form one chain.
 
 use super::Failure;
 use crate::book::{Book, Entry};
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 /// Every change that any log ever held, by the epoch and the offset of its record.
 #[derive(Default)]
 pub(crate) struct VotersChangeByOne {
-    pub changes: BTreeMap<(Epoch, Offset), (Change, ReplicaKey)>,
+    pub changes: BTreeMap<(Epoch, Offset), Vec<(Change, ReplicaKey)>>,
 }
 
 impl VotersChangeByOne {
@@ -28,23 +29,32 @@ impl VotersChangeByOne {
         for at in (known..until).filter(|at| named(&book.entries[*at])) {
             let (before, entry) = (seats.behind(&book.entries[..at]), &book.entries[at]);
             let after = seats.behind(&book.entries[..=at]);
-            match difference(before, after)[..] {
-                [] => {}
-                [change] => {
-                    self.changes.insert((entry.epoch, entry.base), change);
-                }
-                _ => {
-                    let what = format!(
-                        "node {}: the record at {} of epoch {} makes {after:?} of the voters \
-                         {before:?}",
-                        node + 1,
-                        entry.base,
-                        entry.epoch
-                    );
-                    return Err(Failure::new("voters_change_by_one", what));
-                }
+            let changes = difference(before, after);
+            let one = match changes[..] {
+                [] => continue,
+                [_] => true,
+                [(Change::Add, new), (Change::Remove, old)] => new.id == old.id,
+                [..] => false,
+            };
+            if !one || !majorities_meet(before, after) {
+                let what = format!(
+                    "node {}: the record at {} of epoch {} makes {after:?} of the voters {before:?}",
+                    node + 1,
+                    entry.base,
+                    entry.epoch
+                );
+                return Err(Failure::new("voters_change_by_one", what));
             }
+            self.changes.insert((entry.epoch, entry.base), changes);
         }
         Ok(())
     }
+}
+
+/// Whether no majority of one set can do without all that are in a majority of the other: each may
+/// have all that are in it alone.
+fn majorities_meet(one: &[ReplicaKey], other: &[ReplicaKey]) -> bool {
+    let both = one.iter().filter(|key| other.contains(key)).count();
+    let rest = |set: &[ReplicaKey]| (set.len() / 2 + 1).saturating_sub(set.len() - both);
+    rest(one) + rest(other) > both
 }

@@ -19,9 +19,12 @@ use quorate_wire::{ErrorCode, Served};
 const AGAIN: Span = Span::ms(100);
 
 /// A disk that is to be replaced: the old voter goes, then the new one comes.
+#[derive(Clone, Copy)]
 pub(crate) struct Errand {
     node: usize,
     old: ReplicaKey,
+    /// Whether it is asked for by one request, which not every leader knows.
+    whole: bool,
     /// Whether the old one is gone.
     gone: bool,
     done: bool,
@@ -54,7 +57,8 @@ impl<C: Clients> World<C> {
         };
         let listener = self.nodes[node].listener_of(node);
         let at = (change == Change::Add && naming != Naming::Nowhere).then_some(listener);
-        self.ask_admin(asks, Wanted { change, key, when_committed, at, errand: None })
+        let (replaces, errand) = (None, None);
+        self.ask_admin(asks, Wanted { change, key, replaces, when_committed, at, errand })
     }
 
     fn ask_admin(&mut self, asks: Option<usize>, wanted: Wanted) -> bool {
@@ -101,7 +105,7 @@ impl<C: Clients> World<C> {
         let heard = heard.map_err(|what| Failure::new("answers_make_sense", what))?;
         let Heard { asked, told, mark, words } = heard;
         let asked = self.admin.asked[asked].clone();
-        let Wanted { change, key, when_committed, errand, .. } = asked.wanted;
+        let Wanted { change, key, replaces, when_committed, errand, .. } = asked.wanted;
         self.trace.world(self.now, || format!("hears of {change:?} {key}: {words}"));
         self.trace.mix(&[self.now.0, 7]);
         if let Some(mark) = mark {
@@ -123,14 +127,23 @@ impl<C: Clients> World<C> {
                 (Change::Remove, _) => "a voter was removed",
             });
         }
+        let counts = self.seats.behind(&self.committed.ledger.entries).contains(&key);
         let Some(errand) = errand.map(|number| &mut self.errands[number]) else { return Ok(()) };
         match (change, told) {
+            (Change::Add, Told::Refused(ErrorCode::DuplicateVoter))
+                if replaces.is_some() && !counts =>
+            {
+                errand.whole = false;
+            }
             (Change::Remove, Told::Done | Told::Refused(ErrorCode::VoterNotFound)) => {
                 errand.gone = true;
             }
             (Change::Add, Told::Done) => {
                 errand.done = true;
-                self.marks.hit("a voter's disk was replaced");
+                self.marks.hit(match replaces {
+                    Some(_) => "a voter's disk was replaced by one request",
+                    None => "a voter's disk was replaced",
+                });
             }
             (Change::Add, Told::Refused(ErrorCode::DuplicateVoter)) => errand.done = true,
             (Change::Add | Change::Remove, Told::Refused(_) | Told::Perhaps) => {}
@@ -145,22 +158,25 @@ impl<C: Clients> World<C> {
         let sits = self.seats.dynamic && self.is_seated(node);
         if sits && self.loses_its_disk(node, lasts) {
             let number = self.errands.len();
-            self.errands.push(Errand { node, old, gone: false, done: false });
+            let whole = (number + node).is_multiple_of(2);
+            self.errands.push(Errand { node, old, whole, gone: false, done: false });
             self.queue.push(self.now + lasts, Event::Errand(number));
         }
     }
 
     pub(super) fn errand_goes_on(&mut self, number: usize) -> Result<(), Failure> {
-        let Errand { node, old, gone, done } = self.errands[number];
+        let Errand { node, old, whole, gone, done } = self.errands[number];
         // The disk may have been lost once more, and that is another one's errand.
         if done || self.phase != Phase::Faults {
             return Ok(());
         }
-        let (change, key) =
-            if gone { (Change::Add, self.keys[node]) } else { (Change::Remove, old) };
-        let at = gone.then(|| self.nodes[node].listener_of(node));
-        let errand = Some(number);
-        self.ask_admin(None, Wanted { change, key, when_committed: true, at, errand });
+        let (change, key) = match gone || whole {
+            true => (Change::Add, self.keys[node]),
+            false => (Change::Remove, old),
+        };
+        let at = (gone || whole).then(|| self.nodes[node].listener_of(node));
+        let (replaces, errand) = (whole.then_some(old), Some(number));
+        self.ask_admin(None, Wanted { change, key, replaces, when_committed: true, at, errand });
         self.queue.push(self.now + AGAIN, Event::Errand(number));
         Ok(())
     }
@@ -178,7 +194,8 @@ impl<C: Clients> World<C> {
         let adds = |change: &Change| *change == Change::Add;
         let asked = self.admin.asked.iter().filter(|asked| adds(&asked.wanted.change));
         let asked = asked.filter(|asked| !matches!(asked.told, Told::Refused(_))).count();
-        let held = self.changes.changes.values().filter(|(change, _)| adds(change)).count();
+        let held = self.changes.changes.values().flatten();
+        let held = held.filter(|(change, _)| adds(change)).count();
         let joined = held.saturating_sub(asked) as u64;
         self.marks.add("a node became a voter by itself", joined);
     }
@@ -219,6 +236,9 @@ impl<C: Clients> World<C> {
                 [] => self.marks.hit("a voter said where it is now"),
                 [(Change::Remove, key)] if key == self.keys[node] => {
                     self.marks.hit("a leader removed itself");
+                }
+                [(Change::Add, _), (Change::Remove, _)] => {
+                    self.marks.hit("a voter's disk was replaced by one record");
                 }
                 [(Change::Add | Change::Remove, _), ..] => {}
             }
