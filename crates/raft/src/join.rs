@@ -30,7 +30,12 @@ impl Quorum {
                 let (key, endpoints) = (own.key, own.endpoints);
                 (
                     Question::Add,
-                    Request::AddVoter(AddVoter { key, endpoints, when_committed: false, replaces: None }),
+                    Request::AddVoter(AddVoter {
+                        key,
+                        endpoints,
+                        when_committed: false,
+                        replaces: None,
+                    }),
                 )
             }
         })

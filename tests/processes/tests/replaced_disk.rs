@@ -72,7 +72,11 @@ fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
 
     // Given its place, it counts: it and one other are a majority.
     let said = quorum(&binary, &["replace-disk", "2"], &at.join(","));
-    assert!(said.contains("node 2"), "{said}");
+    assert!(said.contains("step 1 done") && !said.contains("step 2"), "{said}");
+    assert!(!said.contains("does not replace disks"), "{said}");
+    // Run again, as if its answer had been lost.
+    let again = quorum(&binary, &["replace-disk", "2"], &at.join(","));
+    assert!(again.contains("nothing to do: node 2 votes"), "{again}");
     cluster.kill(3);
     assert_eq!(put(&cluster, 1, "with-the-new-disk", 20_000), 201);
     assert_eq!(cluster.ended_by_itself(), None);

@@ -3,8 +3,8 @@
 //! Quorate adds one tagged field, number 10595: the directory of the same node whose place the new
 //! one takes. A leader that does not know it refuses the id as a voter's already.
 
-use super::quorum::VoterChangeResponse;
 use super::marks::MARKS_TAG;
+use super::quorum::VoterChangeResponse;
 use super::{Listener, messages};
 use crate::coder::{Coder, Tags, Walk};
 use crate::{ApiKey, Error};

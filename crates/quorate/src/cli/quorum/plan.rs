@@ -52,17 +52,18 @@ pub(super) fn wanted(text: &str) -> Result<Wanted, String> {
     Ok(Wanted { id, at: Some(at), directory: Some(directory) })
 }
 
-/// One voter more or one less.
+/// One voter more or one less, or one with another directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Add { id: i32, directory: Uuid, at: HostPort },
     Remove { id: i32, directory: Uuid },
+    Replace { id: i32, old: Uuid, directory: Uuid, at: HostPort },
 }
 
 impl Step {
     pub(super) fn id(&self) -> i32 {
         match self {
-            Step::Add { id, .. } | Step::Remove { id, .. } => *id,
+            Step::Add { id, .. } | Step::Remove { id, .. } | Step::Replace { id, .. } => *id,
         }
     }
 
@@ -73,8 +74,21 @@ impl Step {
             voters.any(|v| v.replica_id == of && v.replica_directory_id == directory)
         };
         match self {
-            Step::Add { id, directory, .. } => is(*id, *directory),
+            Step::Add { id, directory, .. } | Step::Replace { id, directory, .. } => {
+                is(*id, *directory)
+            }
             Step::Remove { id, directory } => !is(*id, *directory),
+        }
+    }
+
+    /// What comes to the same, of a leader that knows no replacement.
+    pub(super) fn halves(&self) -> Vec<Step> {
+        match self {
+            Step::Replace { id, old, directory, at } => {
+                let (id, directory, at) = (*id, *directory, at.clone());
+                vec![Step::Remove { id, directory: *old }, Step::Add { id, directory, at }]
+            }
+            Step::Add { .. } | Step::Remove { .. } => vec![self.clone()],
         }
     }
 }
@@ -86,6 +100,11 @@ impl fmt::Display for Step {
                 write!(f, "add node {id} at {}, directory {directory}", shown(at))
             }
             Step::Remove { id, directory } => write!(f, "remove node {id}, directory {directory}"),
+            Step::Replace { id, old, directory, at } => write!(
+                f,
+                "replace the disk of node {id} at {}: directory {directory} takes the place of {old}",
+                shown(at)
+            ),
         }
     }
 }
@@ -116,8 +135,8 @@ pub(super) fn tolerates(voters: usize) -> String {
 
 /// What has to be done so that exactly these vote; nothing if they do.
 ///
-/// Those that come come first; who leads goes last. Where a directory takes the place of another of
-/// the same node the old one has to go before the new one can come.
+/// Those that come come first; who leads goes last. A directory takes the place of another of the
+/// same node in one step.
 pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, NoPlan> {
     let never = |why: &str| Err(NoPlan::Never(why.to_owned()));
     if wanted.is_empty() {
@@ -141,11 +160,14 @@ pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, NoPl
     for one in named.values() {
         match now.get(&one.id) {
             Some(known) if one.directory.is_none_or(|wanted| wanted == *known) => {}
-            Some(known) => {
-                swaps.push(Step::Remove { id: one.id, directory: *known });
-                swaps.push(add(quorum, one)?);
+            Some(old) => {
+                let (directory, at) = newcomer(quorum, one)?;
+                swaps.push(Step::Replace { id: one.id, old: *old, directory, at });
             }
-            None => adds.push(add(quorum, one)?),
+            None => {
+                let (directory, at) = newcomer(quorum, one)?;
+                adds.push(Step::Add { id: one.id, directory, at });
+            }
         }
     }
     for (id, directory) in now.iter().filter(|(id, _)| !named.contains_key(id)) {
@@ -157,8 +179,8 @@ pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, NoPl
     Ok(steps)
 }
 
-/// One more, with what the quorum knows of it.
-fn add(quorum: &Quorum, wanted: &Wanted) -> Result<Step, NoPlan> {
+/// The directory of one that comes, and where it listens, with what the quorum knows of it.
+fn newcomer(quorum: &Quorum, wanted: &Wanted) -> Result<(Uuid, HostPort), NoPlan> {
     let id = wanted.id;
     let known = || quorum.controllers.iter().find(|(known, _)| *known == id);
     let Some(at) = wanted.at.clone().or_else(|| known().map(|(_, at)| at.clone())) else {
@@ -166,7 +188,7 @@ fn add(quorum: &Quorum, wanted: &Wanted) -> Result<Step, NoPlan> {
             "nobody here knows where node {id} listens; say it: {id}@HOST:PORT of its controller listener"
         )));
     };
-    Ok(Step::Add { id, directory: directory(quorum, wanted)?, at })
+    Ok((directory(quorum, wanted)?, at))
 }
 
 /// The directory with which a node that does not vote copies the log.
@@ -211,7 +233,7 @@ fn is_heard(quorum: &Quorum, replica: &QuorumReplica) -> bool {
     replica.replica_id == quorum.leader || fetched >= 0 && leader.is_none_or(heard)
 }
 
-/// Refuses a plan with a step after which the voters that answer are no majority.
+/// Refuses a plan with a step, or half of one, after which the voters that answer are no majority.
 fn stays_alive(quorum: &Quorum, steps: &[Step]) -> Result<(), String> {
     let answers = |id: i32, directory: Uuid| {
         let mut all = quorum.voters.iter().chain(&quorum.observers);
@@ -220,9 +242,12 @@ fn stays_alive(quorum: &Quorum, steps: &[Step]) -> Result<(), String> {
     };
     let mut voters: BTreeMap<i32, Uuid> =
         quorum.voters.iter().map(|v| (v.replica_id, v.replica_directory_id)).collect();
-    for step in steps {
-        match step {
-            Step::Add { id, directory, .. } => drop(voters.insert(*id, *directory)),
+    // A replacement may take two, and then the old directory goes first.
+    for step in steps.iter().flat_map(Step::halves) {
+        match &step {
+            Step::Add { id, directory, .. } | Step::Replace { id, directory, .. } => {
+                voters.insert(*id, *directory);
+            }
             Step::Remove { id, .. } => drop(voters.remove(id)),
         }
         let silent: Vec<String> = voters
@@ -256,6 +281,7 @@ pub(super) fn told(quorum: &Quorum, steps: &[Step]) -> Vec<String> {
         match step {
             Step::Add { id, .. } => voters.push(*id),
             Step::Remove { id, .. } => voters.retain(|voter| voter != id),
+            Step::Replace { .. } => {}
         }
         voters.sort_unstable();
         let beside = match step {
@@ -269,7 +295,7 @@ pub(super) fn told(quorum: &Quorum, steps: &[Step]) -> Vec<String> {
             Step::Remove { id, .. } if *id == quorum.leader => {
                 "; it leads, so another one is elected".into()
             }
-            Step::Remove { .. } => String::new(),
+            Step::Remove { .. } | Step::Replace { .. } => String::new(),
         };
         lines.push(format!("step {at}: {step}{beside}\n        then: {}", list(&voters)));
     }
@@ -320,6 +346,7 @@ mod tests {
         let word = |step: &Step| match step {
             Step::Add { id, .. } => format!("+{id}"),
             Step::Remove { id, .. } => format!("-{id}"),
+            Step::Replace { id, .. } => format!("={id}"),
         };
         steps.iter().map(word).collect()
     }
@@ -336,12 +363,18 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_takes_anothers_place_waits_until_that_is_gone() {
+    fn a_directory_takes_anothers_place_in_one_step() {
         let mut quorum = quorum(&[(1, 0), (2, 10), (3, 10)], &[(3, 10)]);
         quorum.observers[0].replica_directory_id = Uuid([0xee; 16]);
         let new = Wanted { directory: Some(Uuid([0xee; 16])), ..at(3) };
         let steps = plan(&quorum, &[Wanted::id(1), Wanted::id(2), new]).expect("a plan");
-        assert_eq!(short(&steps), ["-3", "+3"]);
+        assert_eq!(short(&steps), ["=3"]);
+        assert_eq!(short(&steps[0].halves()), ["-3", "+3"]);
+        assert!(told(&quorum, &steps)[1].ends_with("1, 2, 3 (1 may fail)"));
+        assert!(!steps[0].is_done(&quorum) && !steps[0].halves()[0].is_done(&quorum));
+        quorum.voters[2].replica_directory_id = Uuid([0xee; 16]);
+        assert!(steps[0].is_done(&quorum));
+        quorum.voters[2].replica_directory_id = directory_of(3);
         assert_eq!(directory(&quorum, &Wanted::id(3)), Ok(Uuid([0xee; 16])));
         // What it was before is silent, and never taken for what it is.
         quorum.observers.push(replica(3, 60_000));

@@ -4,7 +4,7 @@
 //! Every command is a plan of single steps, told first and then carried out one after the other.
 //! What it needs to know of the nodes it asks the leader.
 
-use super::change::{PAUSE, carry_out};
+use super::change::{Done, PAUSE, carry_out};
 use super::plan::{NoPlan, Step, Wanted, directory, plan, told, tolerates, wanted};
 use super::{Common, ask_all, best};
 use crate::cli::controllers::{Quorum, Silence, describe, server};
@@ -119,26 +119,39 @@ pub(super) async fn alter(args: Alter) -> Outcome {
 pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
     let (servers, quorum) = look(&args.how).await?;
     let id = args.voter.id;
-    let Some(old) = quorum.voters.iter().find(|voter| voter.replica_id == id) else {
-        return failed(format!(
-            "node {id} is no voter, so it has no place that a new directory could take; \
-             `quorate quorum add {id}@HOST:PORT` adds it"
-        ));
+    let seat = |quorum: &Quorum| {
+        let seat = quorum.voters.iter().find(|voter| voter.replica_id == id);
+        seat.map(|seat| (seat.replica_directory_id, seat.last_fetch_timestamp))
     };
-    let old = old.replica_directory_id;
+    let first = seat(&quorum);
+    let has_fetched = |then: Option<(Uuid, i64)>, now: Option<(Uuid, i64)>| {
+        then.zip(now).is_some_and(|(then, now)| then.0 == now.0 && then.1 < now.1)
+    };
     let (quorum, new) = until_heard(&args.how, &servers, quorum, |quorum| {
-        directory(quorum, &args.voter).map_err(|why| match why {
-            NoPlan::Yet(_) => NoPlan::Yet(format!(
+        match (directory(quorum, &args.voter), seat(quorum)) {
+            (Ok(new), _) => Ok(Some(new)),
+            // It has fetched with the directory with which it votes, since this was asked for.
+            (Err(NoPlan::Yet(_)), now) if has_fetched(first, now) => Ok(None),
+            (Err(NoPlan::Yet(_)), Some((old, _))) => Err(NoPlan::Yet(format!(
                 "node {id} copies the log from no directory but {old}, with which it votes already. Start it \
                  with its new disk first, formatted with --no-initial-controllers; or name the directory: \
                  {id}@HOST:PORT:DIRECTORY"
-            )),
-            never @ NoPlan::Never(_) => never,
-        })
+            ))),
+            (Err(why), _) => Err(why),
+        }
     })
     .await?;
-    if new == old {
-        return failed(format!("node {id} votes with the directory {new} already"));
+    let old = seat(&quorum).map(|(old, _)| old);
+    let Some(new) = new.filter(|new| Some(*new) != old) else {
+        let old = old.map_or_else(String::new, |old| old.to_string());
+        let what = format!("node {id} votes with the directory {old} and runs with it");
+        return nothing_to_do(&args.how, &what);
+    };
+    if old.is_none() && args.voter.at.is_none() {
+        return failed(format!(
+            "node {id} is no voter (any more), so the leader does not know where it listens; say it, and it \
+             becomes one: quorate quorum replace-disk {id}@HOST:PORT"
+        ));
     }
     let mut voters: Vec<Wanted> =
         quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
@@ -221,10 +234,10 @@ async fn alter_to(how: &How, servers: &[HostPort], quorum: Quorum, voters: &[Wan
             tolerates(fewer)
         ));
     }
-    if how.dry_run || steps.is_empty() {
-        if !as_json && steps.is_empty() {
-            out::line("nothing to do");
-        }
+    if steps.is_empty() {
+        return nothing_to_do(how, "these are the voters already");
+    }
+    if how.dry_run {
         if as_json {
             out::json(
                 &json!({ "steps": steps.iter().map(step_json).collect::<Vec<_>>(), "done": 0 }),
@@ -239,13 +252,15 @@ async fn alter_to(how: &How, servers: &[HostPort], quorum: Quorum, voters: &[Wan
         let waits = |why: &str| spinner.set_message(format!("step {at} waits: {why}"));
         let took = carry_out(servers, step, how.timeout, waits).await;
         spinner.finish_and_clear();
-        let took = took?;
+        let Done { took, by_halves } = took?;
         if as_json {
             let mut step = step_json(step);
             step["ms"] = json!(took.as_millis());
+            step["by_halves"] = json!(by_halves);
             done.push(step);
         } else {
-            out::line(&format!("step {at} done in {} ms: {step}", took.as_millis()));
+            let how = if by_halves { BY_HALVES } else { "" };
+            out::line(&format!("step {at} done in {} ms: {step}{how}", took.as_millis()));
         }
     }
     if as_json {
@@ -254,12 +269,29 @@ async fn alter_to(how: &How, servers: &[HostPort], quorum: Quorum, voters: &[Wan
     Ok(())
 }
 
+/// Beside a replacement that the leader did not know.
+const BY_HALVES: &str =
+    " (this leader does not replace disks: the old directory was removed, then the new one added)";
+
+fn nothing_to_do(how: &How, why: &str) -> Outcome {
+    match how.common.json {
+        true => out::json(&json!({ "steps": [], "done": 0 })),
+        false => out::line(&format!("nothing to do: {why}")),
+    }
+    Ok(())
+}
+
 fn step_json(step: &Step) -> serde_json::Value {
     let (what, id, directory): (&str, i32, &Uuid) = match step {
         Step::Add { id, directory, .. } => ("add", *id, directory),
         Step::Remove { id, directory } => ("remove", *id, directory),
+        Step::Replace { id, directory, .. } => ("replace", *id, directory),
     };
-    json!({ "step": what, "node": id, "directory": directory.to_string() })
+    let mut shown = json!({ "step": what, "node": id, "directory": directory.to_string() });
+    if let Step::Replace { old, .. } = step {
+        shown["replaces"] = json!(old.to_string());
+    }
+    shown
 }
 
 /// For a person at the terminal only.
