@@ -26,8 +26,8 @@ const WALKS: u64 = 500;
 /// breaks no law of walks; and they hardly ever cut a log while it is copied, as the simulator
 /// does. Two leaders that each change the same old voters need four elections to disagree; and
 /// voters that stop their quorum, or let nobody win, break no law, only its users' patience; nor
-/// does a leader that hands over in bad order, or one that takes the wrong directory's vote. Logs of
-/// walks have no keys and are not cleaned.
+/// does a leader that hands over in bad order, or one that takes the wrong directory's vote. Logs
+/// of walks have no keys and are not cleaned.
 const NO_WALK: [Mutant; 19] = [
     Mutant::KeepGhosts,
     Mutant::TakeUnnumbered,

@@ -204,6 +204,17 @@ impl Company<'_> {
         Ok(std::fs::rename(&kept, &own)?)
     }
 
+    /// Ours comes back with an empty disk, and copies the log.
+    pub fn lose_our_disk(&mut self) -> Result<(), Failure> {
+        self.kill(OURS);
+        std::fs::remove_dir_all(self.directory.join(std::format!("node-{OURS}")))?;
+        let file = self.directory.join(std::format!("node-{OURS}.properties"));
+        self.our_format(&file.display().to_string())?;
+        self.start(OURS)?;
+        self.wait("our node to observe", |status| status.role == "observer" && status.ready)?;
+        Ok(())
+    }
+
     /// Where its log ended.
     pub fn kill_ours(&mut self) -> Result<u64, Failure> {
         let end = self.status()?.log_end;
