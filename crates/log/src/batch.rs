@@ -23,6 +23,8 @@ pub(crate) const MAGIC: u8 = 2;
 pub(crate) const CODEC_BITS: u16 = 0b111;
 const TRANSACTION_BIT: u16 = 1 << 4;
 pub(crate) const CONTROL_BIT: u16 = 1 << 5;
+/// The field of the first timestamp holds the delete horizon (KIP-534).
+pub(crate) const HORIZON_BIT: u16 = 1 << 6;
 
 /// What a batch's first [`HEADER_BYTES`] say, once they make sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +45,11 @@ pub struct Header {
     pub codec: u8,
     /// Whether the records belong to a producer's transaction; never in a metadata log.
     pub transactional: bool,
-    /// The first record's time; records may add to it.
+    /// The first record's time; records may add to it. With a `delete_horizon` it is that.
     pub timestamp_ms: i64,
+    /// Whether a cleaner has seen tombstones in the batch, which may go once the time in
+    /// `timestamp_ms` has passed (KIP-534).
+    pub delete_horizon: bool,
     /// The latest record's time.
     pub max_timestamp_ms: i64,
     /// Who produced the batch; -1: nobody who is known by an id, as everywhere in a metadata log.
@@ -53,7 +58,8 @@ pub struct Header {
     pub producer_epoch: i16,
     /// The producer's number of the first record; -1 without one.
     pub base_sequence: i32,
-    /// How many records there are; fewer than offsets once a log was compacted.
+    /// How many records there are; fewer than offsets once a log was cleaned, none in a batch that
+    /// only stands for the offsets of what is gone.
     pub records: u32,
 }
 
@@ -95,6 +101,7 @@ impl Header {
             codec: (attributes & CODEC_BITS) as u8,
             transactional: attributes & TRANSACTION_BIT != 0,
             timestamp_ms: i64::from_be_bytes(array(bytes, 27)),
+            delete_horizon: attributes & HORIZON_BIT != 0,
             max_timestamp_ms: i64::from_be_bytes(array(bytes, 35)),
             producer_id: i64::from_be_bytes(array(bytes, 43)),
             producer_epoch: i16::from_be_bytes(array(bytes, 51)),
@@ -129,6 +136,16 @@ impl Header {
     /// One past the last offset.
     pub fn end(&self) -> Offset {
         self.last + 1
+    }
+
+    /// The batch's time: that of its records, which in a batch of ours all have the same.
+    pub fn time_ms(&self) -> i64 {
+        if self.delete_horizon { self.max_timestamp_ms } else { self.timestamp_ms }
+    }
+
+    /// Whether records are missing that the batch once had.
+    pub fn is_cleaned(&self) -> bool {
+        u64::from(self.records) < self.end() - self.base
     }
 }
 
@@ -187,7 +204,12 @@ impl Batch {
 
     /// The batch's time in milliseconds since 1970.
     pub fn timestamp_ms(&self) -> i64 {
-        self.header.timestamp_ms
+        self.header.time_ms()
+    }
+
+    /// The records' bytes, not compressed.
+    pub(crate) fn record_bytes(&self) -> &Bytes {
+        &self.records
     }
 
     /// The records, borrowed from the batch.

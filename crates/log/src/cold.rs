@@ -3,9 +3,10 @@
 
 use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
-use crate::{Error, epoch_file};
+use crate::{Error, Numbers, empty, epoch_file};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset};
+use std::io;
 
 /// Where to read and how much. If the log's generation is another one when the bytes arrive, drop
 /// them.
@@ -13,8 +14,12 @@ use quorate_base::{Epoch, Offset};
 pub struct ColdRead {
     /// Of the log that planned this.
     pub generation: u64,
+    /// What that generation of the log says of itself, to be passed on with its records.
+    pub numbers: Numbers,
     /// The segment.
     pub path: String,
+    /// Its temporary path, if it was cleaned: it is there for as long as the other one is not.
+    pub cleaned: Option<String>,
     /// Byte at which a batch begins, at or before the wanted one.
     pub position: u64,
     /// The wanted batch begins no more than so many bytes after that.
@@ -33,7 +38,7 @@ pub struct ColdRead {
 
 /// Whole batches, one after the other; empty if the first one ends beyond the plan's `end`. A batch
 /// that is not as it was written is an error, once it is the first; before that the ones ahead of
-/// it are served.
+/// it are served. Of an empty batch that begins before the wanted offset there is only the rest.
 pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error> {
     let mut file = Segment { disk, plan, file: None };
     let (position, first) = file.find()?;
@@ -47,6 +52,7 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
     let bytes = file.read(position, want as usize)?;
 
     let (mut taken, mut end) = (0, first.base);
+    let rest = empty::rest(&first, plan.from);
     while taken < bytes.len() {
         match Header::check(&bytes[taken..]) {
             // A checksum leaves the base offset out.
@@ -63,7 +69,10 @@ pub fn read_cold<D: Disk>(disk: &mut D, plan: &ColdRead) -> Result<Bytes, Error>
             Err(_) => break,
         }
     }
-    Ok(bytes.slice(..taken))
+    Ok(match rest {
+        Some(rest) => [&rest, &bytes[rest.len()..taken]].concat().into(),
+        None => bytes.slice(..taken),
+    })
 }
 
 struct Segment<'a, D: Disk> {
@@ -73,11 +82,19 @@ struct Segment<'a, D: Disk> {
 }
 
 impl<D: Disk> Segment<'_, D> {
+    fn open(&mut self) -> io::Result<D::File> {
+        match self.plan.cleaned.as_ref().map(|path| self.disk.open(path, Mode::Read)) {
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Some(Ok(file)) => Ok(file),
+            Some(Err(_)) | None => self.disk.open(&self.plan.path, Mode::Read),
+        }
+    }
+
     fn read(&mut self, at: u64, len: usize) -> Result<Bytes, Error> {
         let path = &self.plan.path;
         let file = match self.file.take() {
             Some(file) => file,
-            None => self.disk.open(path, Mode::Read).map_err(Error::io(Operation::Open, path))?,
+            None => self.open().map_err(Error::io(Operation::Open, path))?,
         };
         let mut bytes = vec![0; len];
         let read = self.disk.read(&file, at, &mut bytes);

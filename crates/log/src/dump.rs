@@ -6,12 +6,14 @@
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, read_file};
+use crate::numbers_file::Cleaned;
 use crate::reader::{BatchReader, Found};
 use crate::record::{BadRecord, RecordView};
 use crate::segment::base_before;
 use crate::{
-    Batch, ControlText, Election, EpochTable, Error, Fault, Header, Meta, OffsetEntry, TimeEntry,
-    election_file, epoch_file, index, meta_file, must_reach_file, partition_file, synced_file,
+    Batch, ControlText, Election, EpochTable, Error, Fault, Header, Meta, Numbers, OffsetEntry,
+    Reading, TimeEntry, cleaner_checkpoint, election_file, epoch_file, index, meta_file,
+    must_reach_file, numbers_file, partition_file, synced_file,
 };
 use quorate_base::{Epoch, Offset, OffsetEpoch, Uuid};
 use std::io;
@@ -43,6 +45,10 @@ pub enum FileKind {
     Synced,
     /// `quorate-must-reach`
     MustReach,
+    /// `quorate-cleaned`
+    Numbers,
+    /// `cleaner-offset-checkpoint`
+    CleanerEnds,
     /// None of those.
     Other,
 }
@@ -58,6 +64,8 @@ impl FileKind {
             meta_file::NAME => return FileKind::Meta,
             synced_file::NAME => return FileKind::Synced,
             must_reach_file::NAME => return FileKind::MustReach,
+            numbers_file::NAME => return FileKind::Numbers,
+            cleaner_checkpoint::NAME => return FileKind::CleanerEnds,
             _ => {}
         }
         let segment = base_before(name, ".log").map(FileKind::Segment);
@@ -125,6 +133,26 @@ pub enum Fact<'a> {
     },
     /// Where the log must get again: its end before damage was set aside, and the epoch there.
     MustReach(OffsetEpoch),
+    /// What a cleaned log says of itself.
+    Numbers {
+        /// With each record that it gives away.
+        numbers: Numbers,
+        /// Up to where the node's own cleaner has been.
+        cleaner: Offset,
+        /// What the node's own state must hold against it.
+        reading: Reading,
+        /// The segments that a cleaned one is about to take the place of.
+        swap: Vec<Offset>,
+    },
+    /// Up to where a partition was cleaned, as Kafka's tools know it.
+    CleanerEnd {
+        /// Topic.
+        topic: String,
+        /// Number of the partition.
+        partition: u32,
+        /// The end of what was cleaned.
+        end: Offset,
+    },
     /// From here on the file makes no sense.
     Bad {
         /// The byte.
@@ -188,7 +216,9 @@ pub fn dump<D: Disk>(
         | FileKind::Topic
         | FileKind::Meta
         | FileKind::Synced
-        | FileKind::MustReach => {
+        | FileKind::MustReach
+        | FileKind::Numbers
+        | FileKind::CleanerEnds => {
             let read = read_file(disk, path);
             let small = read.and_then(|bytes| small(kind, path, &bytes.unwrap_or_default(), show));
             match small {
@@ -274,6 +304,21 @@ fn small(
         FileKind::MustReach => {
             show(Fact::MustReach(must_reach_file::decode(bytes).map_err(|bad| bad.at(path))?));
         }
+        FileKind::Numbers => {
+            let Cleaned { carried, swap } = Cleaned::decode(bytes).map_err(|bad| bad.at(path))?;
+            let swap = swap.map(|swap| swap.segments).unwrap_or_default();
+            let (cleaner, reading) = (carried.cleaner, carried.reading);
+            show(Fact::Numbers { numbers: carried.numbers(), cleaner, reading, swap });
+        }
+        FileKind::CleanerEnds => match cleaner_checkpoint::decode(bytes) {
+            Some(lines) => lines.into_iter().for_each(|(topic, partition, end)| {
+                show(Fact::CleanerEnd { topic, partition, end });
+            }),
+            None => {
+                let expected = "version 0, a count, and so many lines".to_owned();
+                show(Fact::Bad { position: 0, expected, found: "other text".to_owned() });
+            }
+        },
         FileKind::Meta => show(Fact::Meta(Meta::decode(bytes).map_err(|bad| bad.at(path))?)),
         FileKind::Synced => {
             let marks = synced_file::slots(bytes);

@@ -1,6 +1,7 @@
 //! Planned work on files: plain values that [`crate::Log`] makes and [`crate::Store`] carries out.
 
-use crate::{EpochTable, IndexBytes};
+use crate::numbers::Carried;
+use crate::{EpochTable, IndexBytes, numbers_file};
 use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch};
 
@@ -15,6 +16,12 @@ pub enum Job {
     Adopt(Adopt),
     /// Forget what lies below a snapshot, see [`crate::Log::trim`].
     Trim(Trim),
+    /// Begin a segment, so that the one before can be cleaned.
+    Roll(Roll),
+    /// Put a cleaned file in the place of segments, see [`crate::Log::swap`].
+    Swap(Swap),
+    /// Keep what the log says of itself, durably before anything that follows.
+    Carry(Carry),
     /// Take a small file of the partition away, durably before anything that follows; no error if
     /// it is not there.
     Remove {
@@ -86,6 +93,33 @@ pub struct Trim {
     pub segments: Vec<Offset>,
     /// The snapshots that go.
     pub snapshots: Vec<OffsetEpoch>,
+}
+
+/// See [`Job::Roll`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Roll {
+    /// The new segment: the end of the log.
+    pub segment: Offset,
+    /// What the one before adds to its indexes.
+    pub closing: IndexBytes,
+}
+
+/// See [`Job::Carry`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carry {
+    /// What the log says of itself from now on.
+    pub(crate) carried: Carried,
+}
+
+/// See [`Job::Swap`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Swap {
+    /// What the log says of itself from before the first file changes.
+    pub(crate) carried: Carried,
+    /// The segments and the round.
+    pub(crate) swap: numbers_file::Swap,
+    /// Snapshots that go first.
+    pub(crate) snapshots: Vec<OffsetEpoch>,
 }
 
 /// Where in its file a segment is cut.

@@ -9,9 +9,13 @@ use crate::batch::{HEADER_BYTES, Header};
 use crate::cold::ColdRead;
 use crate::index::TimeEntry;
 use crate::job::{Append, Cut, Job, Truncate};
+use crate::log_cleaning::Cleaning;
 use crate::segment::Segment;
 use crate::tail::{Tail, TailBatch};
-use crate::{Election, EpochTable, IndexBytes, Options, Recovery, Snapshot, election_file};
+use crate::{
+    Election, EpochTable, IndexBytes, Numbers, Options, Recovery, Snapshot, election_file, empty,
+    swap_files,
+};
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch};
 
@@ -31,13 +35,15 @@ pub struct Log {
     pub(crate) tail: Tail,
     /// Oldest first; one of them ends at `start`, or behind it, if `start` is above 0.
     pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) cleaning: Cleaning,
 }
 
 /// What [`Log::read`] found.
 #[derive(Clone, Debug)]
 pub enum Read {
-    /// Whole batches from the one that holds the offset on, at least one.
-    Hot(Vec<Bytes>),
+    /// Whole batches from the one that holds the offset on, at least one, and what the log says of
+    /// itself at this moment.
+    Hot(Vec<Bytes>, Numbers),
     /// The batches are on disk only: run [`crate::read_cold`] where blocking is allowed.
     Cold(ColdRead),
     /// No whole batch lies in the range.
@@ -57,6 +63,7 @@ impl Log {
             epochs: recovery.epochs.clone(),
             tail: Tail::default(),
             snapshots: recovery.snapshots.clone(),
+            cleaning: Cleaning::of(recovery),
         };
         assert!(!log.segments.is_empty(), "a log has a segment");
         log
@@ -77,7 +84,7 @@ impl Log {
         OffsetEpoch::new(self.end, self.epochs.last_epoch().unwrap_or_default())
     }
 
-    /// Grows with each truncation, trim and adopted snapshot: what a cold read of an older
+    /// Grows with each truncation, trim, swap and adopted snapshot: what a cold read of an older
     /// generation brings is to be dropped.
     pub fn generation(&self) -> u64 {
         self.generation
@@ -101,8 +108,7 @@ impl Log {
             closing = self.segments.last().expect("never empty").closing();
             self.segments.push(Segment::new(base, self.options.index_interval_bytes));
         }
-        let segment = self.segments.last_mut().expect("never empty");
-        let indexed = segment.indexed();
+        let indexed = self.segments.last().expect("never empty").indexed();
 
         let mut begins_epoch = false;
         let mut rest = bytes.clone();
@@ -110,7 +116,9 @@ impl Log {
             let header = Header::read(first).expect("the caller checked the batches");
             assert_eq!(header.base, self.end, "a batch begins where the one before it ends");
             begins_epoch |= self.epochs.note(header.epoch, header.base);
+            self.note_horizon(&header);
             let bytes = rest.split_to(header.bytes as usize);
+            let segment = self.segments.last_mut().expect("never empty");
             let position = segment.size;
             segment.push(&header);
             self.tail.push(TailBatch { base: header.base, last: header.last, position, bytes });
@@ -120,8 +128,8 @@ impl Log {
         assert_eq!(self.end, end, "the batches end where the caller says");
         assert_eq!(self.epochs.last_epoch(), Some(epoch), "the last batch has the caller's epoch");
 
-        let index = segment.index_from(indexed);
-        let segment = segment.base;
+        let segment = self.segments.last().expect("never empty");
+        let (index, segment) = (segment.index_from(indexed), segment.base);
         self.evict();
         let epochs = begins_epoch.then(|| self.epochs.clone());
         Job::Append(Append { segment, rolls, bytes, end, epochs, index, closing })
@@ -149,7 +157,14 @@ impl Log {
 
     /// Cuts the log so that it ends at `end`, which is where a batch begins. If it lies within a
     /// batch that is still in memory, that whole batch goes: look at [`Log::end`] afterwards.
+    /// Nothing goes of which a leader, or the own cleaner, said that it was committed.
     pub fn truncate(&mut self, end: Offset) -> Job {
+        let firm = self.cleaning.carried.dirty.min(self.end);
+        assert!(end >= firm, "cut at {end} below {firm}, which was committed");
+        self.cut(end)
+    }
+
+    pub(crate) fn cut(&mut self, end: Offset) -> Job {
         assert!(self.start <= end, "cut at {end} below the start {}", self.start);
         assert!(end <= self.end, "cut at {end} beyond the end {}", self.end);
         let in_tail = self.tail.find(end).map(|batch| (batch.base, batch.position));
@@ -229,7 +244,17 @@ impl Log {
     fn read_tail(&self, from: Offset, end: Offset, max_bytes: u32) -> Read {
         let mut room = max_bytes as usize;
         let mut found: Vec<Bytes> = Vec::new();
-        for batch in self.tail.from(from) {
+        let mut batches = self.tail.from(from).peekable();
+        let rest = batches.peek().filter(|batch| batch.last < end).and_then(|batch| {
+            let header = batch.bytes.first_chunk().map(Header::read);
+            empty::rest(&header?.expect("was checked before"), from)
+        });
+        if let Some(rest) = rest {
+            room = room.saturating_sub(rest.len());
+            found.push(rest);
+            batches.next();
+        }
+        for batch in batches {
             let fits = batch.bytes.len() <= room || found.is_empty();
             if batch.last >= end || !fits {
                 break;
@@ -237,16 +262,20 @@ impl Log {
             room = room.saturating_sub(batch.bytes.len());
             found.push(batch.bytes.clone());
         }
-        if found.is_empty() { Read::Nothing } else { Read::Hot(found) }
+        if found.is_empty() { Read::Nothing } else { Read::Hot(found, self.numbers()) }
     }
 
     fn plan_cold(&self, from: Offset, end: Offset, max_bytes: u32) -> ColdRead {
         let after = self.segments.partition_point(|segment| segment.base <= from);
         let segment = &self.segments[after - 1];
         let (_, position) = segment.floor(from);
+        let partition = &self.options.partition;
+        let cleaned = |round| swap_files::cleaned_path(partition, segment.base, round);
         ColdRead {
             generation: self.generation,
-            path: crate::file::join(&self.options.partition, &segment.file_name()),
+            numbers: self.numbers(),
+            path: crate::file::join(partition, &segment.file_name()),
+            cleaned: segment.cleaned_by.map(cleaned),
             position,
             index_interval_bytes: self.options.index_interval_bytes,
             size: segment.size,
@@ -271,6 +300,7 @@ impl Log {
             assert!(second >= self.start, "segment {first} is wholly below {}", self.start);
         }
         self.check_snapshots();
+        self.check_cleaning();
         for pair in self.segments.windows(2) {
             assert!(pair[0].base < pair[1].base, "segments {} {}", pair[0].base, pair[1].base);
         }

@@ -156,7 +156,9 @@ impl Log {
     pub fn frozen(&mut self, snapshot: Snapshot) -> Option<Job> {
         let id = snapshot.id;
         assert!(id.offset <= self.durable, "{id} is ahead of the log, durable to {}", self.durable);
-        if id.offset < self.start {
+        // Replayed from below the horizon the log lacks a deletion.
+        let stale = self.start == Offset::ZERO && id.offset < self.numbers().horizon;
+        if id.offset < self.start || stale {
             let snapshots = vec![id];
             return Some(Job::Trim(Trim { epochs: None, segments: Vec::new(), snapshots }));
         }
@@ -195,6 +197,7 @@ impl Log {
         self.tail = Tail::default();
         (self.start, self.end, self.durable) = (id.offset, id.offset, id.offset);
         self.generation += 1;
+        self.abandon_round();
         Job::Adopt(job)
     }
 
@@ -222,6 +225,7 @@ impl Log {
         self.tail.trim(start);
         // A planned read may be of a file that is gone when its turn comes.
         self.generation += 1;
+        self.abandon_round();
         Job::Trim(Trim { epochs: Some(self.epochs.clone()), segments, snapshots })
     }
 

@@ -74,6 +74,16 @@ pub enum Note {
         /// The files that were kept for a human.
         kept: Vec<String>,
     },
+    /// What a cleaned log says of itself was lost. Nobody else votes, so the log holds all that was
+    /// ever committed, and the most that can be true of it is said.
+    NumbersRebuilt {
+        /// The file.
+        path: String,
+        /// What was wrong with it.
+        why: String,
+        /// The end of the log.
+        end: Offset,
+    },
     /// The synced mark could not be read; the log held no damage, so a new one was made.
     MarkRebuilt {
         /// The file.
@@ -85,7 +95,9 @@ impl Note {
     /// Whether something was damaged that a node had written for good: a human looks at the disk.
     pub fn is_damage(&self) -> bool {
         match self {
-            Note::SetAside { .. } | Note::SnapshotSetAside { .. } => true,
+            Note::SetAside { .. } | Note::SnapshotSetAside { .. } | Note::NumbersRebuilt { .. } => {
+                true
+            }
             Note::TornTail { .. }
             | Note::EpochsRebuilt { .. }
             | Note::LeftOver { .. }
@@ -131,6 +143,10 @@ impl fmt::Display for Note {
                  aside, to be copied from the leader again; until the log is back at {must_reach} this \
                  node votes only for one that holds as much, and is not elected; kept {}",
                 if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") }
+            ),
+            Note::NumbersRebuilt { path, why, end } => write!(
+                f,
+                "file={path} end={end} {why}: made anew with what is true in any case; observers                  read the log once more from its start"
             ),
             Note::MarkRebuilt { path } => {
                 write!(f, "file={path}: unreadable, made anew; the log itself is whole")

@@ -118,6 +118,17 @@ impl<'a> Records<'a> {
     }
 }
 
+impl<'a> Records<'a> {
+    /// The next record, and all its bytes, its length included.
+    pub(crate) fn next_with_bytes(
+        &mut self,
+    ) -> Option<Result<(RecordView<'a>, &'a [u8]), BadRecord>> {
+        let before = self.rest;
+        let record = self.next()?;
+        Some(record.map(|record| (record, &before[..before.len() - self.rest.len()])))
+    }
+}
+
 impl<'a> Iterator for Records<'a> {
     type Item = Result<RecordView<'a>, BadRecord>;
 

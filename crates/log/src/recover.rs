@@ -5,22 +5,25 @@
 //! replica may have promised those records. Whatever is kept is synced before it is reported, so
 //! all of a [`Recovery`] is durable. A snapshot ahead of the log is a download that was not adopted
 //! to the end: the log is emptied behind it. A log that begins above 0 needs a snapshot there. A
-//! crash during recovery is as any other. See `synced_file.rs` for what the mark proves and
-//! `epoch_file.rs` for what its table guards.
+//! swap of cleaned files is done to its end first (`take_up.rs`). A crash during recovery is as any
+//! other. See `synced_file.rs` for what the mark proves and `epoch_file.rs` for what its table
+//! guards.
 
 use crate::claims::{Claims, firm};
 use crate::disk::{Disk, Mode, Operation};
 use crate::error::BadText;
 use crate::file::{TEMPORARY, join, read_file, replace_file};
-use crate::index::{self, IndexCheck};
+use crate::index::IndexCheck;
 use crate::index_files::{self, Indexes};
 use crate::scan::{Scan, scan};
-use crate::segment::{Segment, base_before, base_of, file_name};
+use crate::segment::{Segment, base_of, file_name};
 use crate::set_aside::last_right;
-use crate::set_away::Away;
+use crate::set_away::{Away, is_deleted};
 use crate::snapshot_name::{DAMAGED, DELETED, SnapshotName, snapshot_name};
 use crate::snapshot_shelf::{self, Shelf};
+use crate::swap_files::CLEANED;
 use crate::synced_file::{self, Found, Mark, SyncedFile};
+use crate::take_up::{Traces, take_up};
 use crate::{
     Election, EpochTable, Error, IndexBytes, Note, Options, Recovery, election_file, epoch_file,
     must_reach_file,
@@ -68,7 +71,9 @@ fn recover_once<D: Disk>(
         met,
         beheaded: None,
         controls,
+        traces: Traces::default(),
     };
+    let found = take_up(recover.disk, recover.dir)?;
     let names = recover.names()?;
     let election = recover.election()?;
     let must_reach = must_reach_file::read(recover.disk, recover.dir)?;
@@ -102,12 +107,14 @@ fn recover_once<D: Disk>(
     let last = scans.last().expect("there is a segment");
     let (end, position) = (last.end, last.segment.size);
     let start = recover.start(bases[0], end, &mut epochs, &mut shelf)?;
+    let carried = recover.traces.judge(found, recover.dir, (start, end))?;
+    let replayed = (start == Offset::ZERO).then_some(carried.horizon);
+    snapshot_shelf::remove_stale(recover.disk, recover.dir, &mut shelf, replayed)?;
     let segments: Vec<Segment> = scans.into_iter().map(|scan| scan.segment).collect();
     recover.epochs(table, &epochs, mark)?;
     let segment = segments.last().expect("there is a segment").base;
     recover.mark(mark, Mark { segment, end, position })?;
     synced_file::note_owing(recover.disk, recover.dir, must_reach.is_some())?;
-    let controls = std::mem::take(&mut recover.controls);
     Ok(Some(Recovery {
         election,
         start,
@@ -115,9 +122,11 @@ fn recover_once<D: Disk>(
         epochs,
         snapshots: shelf.held,
         head: shelf.head,
-        controls: controls.into_iter().filter(|base| *base >= start).collect(),
+        controls: recover.controls.iter().copied().filter(|base| *base >= start).collect(),
         must_reach,
         notes: Vec::new(),
+        carried,
+        next_ms: recover.traces.next_ms,
         segments,
     }))
 }
@@ -137,6 +146,8 @@ struct Recover<'a, D: Disk> {
     beheaded: Option<String>,
     /// The control batches that were right.
     controls: Vec<Offset>,
+    /// What shows of cleaning.
+    traces: Traces,
 }
 
 impl<D: Disk> Recover<'_, D> {
@@ -152,7 +163,7 @@ impl<D: Disk> Recover<'_, D> {
         };
         for name in &names {
             let part = matches!(SnapshotName::parse(name), Some(SnapshotName::Part(_)));
-            let half = name.ends_with(TEMPORARY) || part;
+            let half = name.ends_with(TEMPORARY) || name.ends_with(CLEANED) || part;
             if half || is_deleted(name) {
                 let path = join(self.dir, name);
                 self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
@@ -350,10 +361,11 @@ impl<D: Disk> Recover<'_, D> {
             let segment = Segment::new(*base, self.index_interval_bytes);
             let (begins, mut met) = (self.begins, self.met);
             let mut reached = self.reached;
-            let controls = &mut self.controls;
+            let (controls, traces) = (&mut self.controls, &mut self.traces);
             let scan = scan(self.disk, &file, &path, segment, epochs, |header, position| {
                 check.batch(header, position);
                 met |= begins == Some(header.base);
+                traces.batch(header);
                 if header.control {
                     controls.push(header.base);
                 }
@@ -505,12 +517,4 @@ impl<D: Disk> Recover<'_, D> {
             }
         }
     }
-}
-
-/// Whether a trim or a reset has given this file up.
-fn is_deleted(name: &str) -> bool {
-    let Some(name) = name.strip_suffix(DELETED) else { return false };
-    let snapshot = SnapshotName::parse(name).is_some();
-    let index = [index::OFFSETS, index::TIMES].map(|ending| base_before(name, ending));
-    snapshot || base_of(name).is_some() || index.iter().any(Option::is_some)
 }

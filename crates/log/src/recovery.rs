@@ -1,6 +1,7 @@
 //! What start-up finds in a partition's directory, as a value: everything that a replica is opened
 //! with. Found by [`crate::recover()`]; nothing here reads or decides.
 
+use crate::numbers::Carried;
 use crate::segment::Segment;
 use crate::{Election, EpochTable, Head, Note, Snapshot};
 use quorate_base::{Offset, OffsetEpoch};
@@ -28,6 +29,10 @@ pub struct Recovery {
     pub must_reach: Option<OffsetEpoch>,
     /// What had to be mended, for one line of the node's log each.
     pub notes: Vec<Note>,
+    /// What the log says of itself.
+    pub(crate) carried: Carried,
+    /// When the first tombstone may go that has a horizon.
+    pub(crate) next_ms: Option<i64>,
     pub(crate) segments: Vec<Segment>,
 }
 

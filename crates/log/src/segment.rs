@@ -17,8 +17,10 @@ pub(crate) struct Segment {
     pub exact: bool,
     /// The largest time of all batches.
     pub latest: TimeEntry,
+    /// The round that wrote it: until its swap is done the file has another name.
+    pub cleaned_by: Option<u64>,
     /// The largest time of the first batch.
-    first_ms: Option<i64>,
+    pub first_ms: Option<i64>,
     /// A batch is indexed if it begins more than so many bytes after the one indexed before.
     index_interval_bytes: u64,
     index: Vec<Entry>,
@@ -41,6 +43,7 @@ impl Segment {
             size: 0,
             exact: true,
             latest: TimeEntry::none(base),
+            cleaned_by: None,
             first_ms: None,
             index_interval_bytes,
             index: Vec::new(),

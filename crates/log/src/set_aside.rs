@@ -9,6 +9,8 @@
 
 use crate::disk::{Disk, Operation};
 use crate::file::{join, read_file};
+use crate::numbers::Carried;
+use crate::numbers_file::Cleaned;
 use crate::reader::{BatchReader, Found};
 use crate::recover::recover_noting;
 use crate::segment::{base_of, file_name};
@@ -18,7 +20,7 @@ use crate::snapshot_shelf;
 use crate::synced_file::{self, Mark};
 use crate::{
     Batch, ControlType, Election, EpochTable, Error, Head, Header, Note, Options, Recovery,
-    election_file, epoch_file, must_reach_file,
+    election_file, epoch_file, must_reach_file, numbers_file,
 };
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, OffsetEpoch};
@@ -50,6 +52,8 @@ pub enum Place {
     Epochs,
     /// The log begins above 0 and no snapshot stands for what was below.
     Uncovered,
+    /// What a cleaned log says of itself is not known. Nothing of it can be used (decision 11).
+    Numbers,
 }
 
 impl Damage {
@@ -59,6 +63,7 @@ impl Damage {
             Error::Damaged { path, position, .. } => {
                 match path.rsplit('/').next().unwrap_or(path) {
                     epoch_file::NAME => Place::Epochs,
+                    numbers_file::NAME => Place::Numbers,
                     name => Place::Segment { base: base_of(name)?, position: *position },
                 }
             }
@@ -92,11 +97,28 @@ pub fn repair<D: Disk>(
                 Some(damage) if round < ROUNDS && others(&head(disk, options)?) => {
                     notes.push(set_aside(disk, options, &damage)?);
                 }
+                Some(Damage { place: Place::Numbers, why }) if round < ROUNDS => {
+                    notes.push(say_the_most(disk, &options.partition, why)?);
+                }
                 Some(_) | None => return Err(error),
             },
         }
     }
     unreachable!("the last round returns")
+}
+
+/// Gives the log of the only voter the numbers that are true of any log that ends there.
+fn say_the_most<D: Disk>(disk: &mut D, dir: &str, why: String) -> Result<Note, Error> {
+    let names = disk.list(dir).map_err(Error::io(Operation::List, dir))?;
+    let mut bases: Vec<Offset> = names.iter().filter_map(|name| base_of(name)).collect();
+    bases.sort();
+    let mut end = last_right(disk, dir, &bases)?.offset;
+    if let synced_file::Found::Mark(mark, ..) = synced_file::read(disk, dir)? {
+        end = end.max(mark.end);
+    }
+    let cleaned = Cleaned { carried: Carried::nothing_known(end), swap: None };
+    numbers_file::write(disk, dir, &cleaned)?;
+    Ok(Note::NumbersRebuilt { path: join(dir, numbers_file::NAME), why, end })
 }
 
 /// What the newest snapshot that can be read says of the voters, and then all batches behind it
@@ -167,7 +189,9 @@ pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> R
     let begins = table.as_ref().and_then(|table| table.entries().first()).map(|(_, at)| *at);
     let begins = begins.filter(|at| *at > first && shelf.ends.contains(at)).unwrap_or(first);
     let covered = newest.map_or(Offset::ZERO, |newest| newest.offset) >= begins;
-    let cut = walked.cut.filter(|_| covered);
+    let usable = covered && damage.place != Place::Numbers;
+    let cut = walked.cut.filter(|_| usable);
+    let newest = newest.filter(|_| damage.place != Place::Numbers);
     let behind = newest.filter(|newest| cut.is_none_or(|cut| newest.offset >= cut.end));
     let (start, end) = match (behind, cut) {
         (None, Some(cut)) => {
@@ -177,7 +201,15 @@ pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> R
         }
         (to, _) => {
             let mut synced = away.empty(&bases)?;
-            away.reset(&mut synced, &[first], to, &[])?;
+            let held: Vec<OffsetEpoch> = shelf.held.iter().map(|held| held.id).collect();
+            // A state of unknown numbers, too.
+            let gone = if damage.place == Place::Numbers { &held[..] } else { &[] };
+            away.reset(&mut synced, &[first], to, gone)?;
+            if to.is_none() {
+                // Nothing is missing of a log that is empty.
+                away.file(&join(dir, numbers_file::NAME))?;
+                away.sync_dir()?;
+            }
             let start = to.map_or(Offset::ZERO, |to| to.offset);
             (start, start)
         }

@@ -7,9 +7,10 @@
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, replace_file};
+use crate::index::{OFFSETS, TIMES};
 use crate::index_files::{self, Indexes};
-use crate::segment::file_name;
-use crate::snapshot_name::{part_name, snapshot_name};
+use crate::segment::{base_before, base_of, file_name};
+use crate::snapshot_name::{DELETED, SnapshotName, part_name, snapshot_name};
 use crate::synced_file::{self, Mark, SyncedFile};
 use crate::{EpochTable, Error, IndexBytes, epoch_file};
 use bytes::Bytes;
@@ -154,6 +155,14 @@ pub(crate) fn name_part<D: Disk>(disk: &mut D, dir: &str, id: OffsetEpoch) -> Re
         Err(error) => return Err(Error::io(Operation::Rename, &from)(error)),
     }
     disk.sync_dir(dir).map_err(Error::io(Operation::SyncDir, dir))
+}
+
+/// Whether a trim, a swap or a reset has given this file up.
+pub(crate) fn is_deleted(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(DELETED) else { return false };
+    let snapshot = SnapshotName::parse(name).is_some();
+    let index = [OFFSETS, TIMES].map(|ending| base_before(name, ending));
+    snapshot || base_of(name).is_some() || index.iter().any(Option::is_some)
 }
 
 /// Removes what a run of the store reported as [`crate::Written::deleted`], on whatever thread may

@@ -124,6 +124,28 @@ pub(crate) fn remove_below<D: Disk>(
     Ok(())
 }
 
+/// Removes the snapshots of a log that is whole from which it could not be replayed: tombstones
+/// behind them are missing, below `horizon`; of no other log.
+pub(crate) fn remove_stale<D: Disk>(
+    disk: &mut D,
+    dir: &str,
+    shelf: &mut Shelf,
+    horizon: Option<Offset>,
+) -> Result<(), Error> {
+    let Some(horizon) = horizon else { return Ok(()) };
+    for id in shelf.held.iter().map(|held| held.id).filter(|id| id.offset < horizon) {
+        let path = join(dir, &snapshot_name(id));
+        disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
+    }
+    let before = shelf.held.len();
+    shelf.held.retain(|held| held.id.offset >= horizon);
+    if shelf.held.is_empty() && before > 0 {
+        let head = shelf.bootstrap.map(|id| check_path(&*disk, &join(dir, &snapshot_name(id)), id));
+        shelf.head = head.transpose()?.map(|(_, head)| head).unwrap_or_default();
+    }
+    Ok(())
+}
+
 /// Renames the snapshots that end beyond the log and are not ahead of it: records of later epochs
 /// stand where they should be.
 pub(crate) fn set_aside_beyond<D: Disk>(

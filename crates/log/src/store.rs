@@ -10,12 +10,15 @@ use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, replace_file};
 use crate::index_files::Indexes;
-use crate::job::{Adopt, Append, Cut, Job, Trim, Truncate};
+use crate::job::{Adopt, Append, Carry, Cut, Job, Roll, Swap, Trim, Truncate};
 use crate::segment::file_name;
 use crate::set_away::{Away, name_part};
 use crate::snapshot_name::DELETED;
 use crate::synced_file::{Mark, SyncedFile};
-use crate::{EpochTable, Error, IndexBytes, Options, Recovery, epoch_file, must_reach_file};
+use crate::{
+    EpochTable, Error, IndexBytes, Options, Recovery, cleaner_checkpoint, epoch_file,
+    must_reach_file, numbers_file, swap_files,
+};
 use bytes::Bytes;
 use quorate_base::Offset;
 use std::io;
@@ -51,6 +54,8 @@ pub struct Store<D: Disk> {
     /// An epoch table not yet written; its records come first.
     epochs: Option<EpochTable>,
     synced: SyncedFile<D::File>,
+    /// The end of what was cleaned, as Kafka's checkpoint has it.
+    cleaner: Offset,
     done: Written,
     failed: bool,
     #[cfg(mutants)]
@@ -88,6 +93,7 @@ impl<D: Disk> Store<D> {
             indexes,
             epochs: None,
             synced,
+            cleaner: recovery.carried.cleaner,
             done: Written::default(),
             failed: false,
             #[cfg(mutants)]
@@ -107,6 +113,12 @@ impl<D: Disk> Store<D> {
                 Job::Truncate(truncate) => self.truncate(truncate)?,
                 Job::Adopt(adopt) => self.adopt(adopt)?,
                 Job::Trim(trim) => self.trim(trim)?,
+                Job::Roll(roll) => self.roll(roll)?,
+                Job::Swap(swap) => self.swap(swap)?,
+                Job::Carry(carry) => {
+                    self.settle()?;
+                    self.carry(carry)?;
+                }
                 Job::Remove { name } => {
                     self.settle()?;
                     self.remove(name)?;
@@ -250,6 +262,47 @@ impl<D: Disk> Store<D> {
         let moved = away.moved;
         self.moved(moved);
         self.sync_dir()
+    }
+
+    fn roll(&mut self, roll: Roll) -> Result<(), Error> {
+        self.settle()?;
+        assert_eq!(roll.segment, self.end, "a segment begins at the end of the log");
+        self.indexes.add(roll.closing);
+        self.indexes.write(&mut self.disk)?;
+        self.begin_segment(roll.segment)
+    }
+
+    /// What is about to be true is durable, with the intent, before the first file changes its
+    /// name; the intent is gone, durably, before the next round may use such names.
+    fn swap(&mut self, job: Swap) -> Result<(), Error> {
+        let Swap { carried, swap, snapshots } = job;
+        assert!(!swap.segments.contains(&self.segment), "the last segment {} stays", self.segment);
+        let mut away =
+            Away { disk: &mut self.disk, dir: &self.dir, ending: DELETED, moved: Vec::new() };
+        for id in snapshots {
+            away.snapshot(id)?;
+        }
+        let mut cleaned = numbers_file::Cleaned { carried, swap: Some(swap) };
+        numbers_file::write(away.disk, away.dir, &cleaned)?;
+        let swap = cleaned.swap.take().expect("put there above");
+        swap_files::carry_out(&mut away, &swap)?;
+        let moved = away.moved;
+        numbers_file::write(&mut self.disk, &self.dir, &cleaned)?;
+        self.done.syncs += 5;
+        self.moved(moved);
+        Ok(())
+    }
+
+    fn carry(&mut self, carry: Carry) -> Result<(), Error> {
+        let carried = carry.carried;
+        let cleaned = numbers_file::Cleaned { carried, swap: None };
+        numbers_file::write(&mut self.disk, &self.dir, &cleaned)?;
+        self.done.syncs += 2;
+        if std::mem::replace(&mut self.cleaner, carried.cleaner) != carried.cleaner {
+            self.done.syncs += 2;
+            cleaner_checkpoint::write(&mut self.disk, &self.dir, carried.cleaner)?;
+        }
+        Ok(())
     }
 
     /// Reports files that were renamed for removal.

@@ -2,7 +2,8 @@
 //! has them.
 
 use crate::dump::{Fact, FileKind};
-use crate::{Codec, Fault, Header, RecordView};
+use crate::{Codec, Fault, Header, Numbers, Reading, RecordView};
+use quorate_base::Offset;
 use quorate_wire::quoted;
 use std::fmt;
 use std::fmt::Write;
@@ -32,6 +33,8 @@ impl FileKind {
             FileKind::Meta => "directory's owner",
             FileKind::Synced => "synced marks",
             FileKind::MustReach => "must reach",
+            FileKind::Numbers => "numbers of a cleaned log",
+            FileKind::CleanerEnds => "ends of what was cleaned",
             FileKind::Other => "other",
         }
     }
@@ -123,6 +126,12 @@ impl fmt::Display for Fact<'_> {
             Fact::MustReach(reach) => {
                 write!(f, "endOffset: {} epoch: {}", reach.offset, reach.epoch)
             }
+            Fact::Numbers { numbers, cleaner, reading, swap } => {
+                numbers_line(f, numbers, *cleaner, reading, swap)
+            }
+            Fact::CleanerEnd { topic, partition, end } => {
+                write!(f, "topic: {topic} partition: {partition} cleanedTo: {end}")
+            }
             Fact::Mark { sequence, segment, end, position } => write!(
                 f,
                 "sequence: {sequence} segment: {segment} endOffset: {end} position: {position}"
@@ -131,6 +140,34 @@ impl fmt::Display for Fact<'_> {
                 write!(f, "damaged at byte {position}: expected {expected}, found {found}")
             }
         }
+    }
+}
+
+fn numbers_line(
+    f: &mut fmt::Formatter<'_>,
+    numbers: &Numbers,
+    cleaner: Offset,
+    reading: &Reading,
+    swap: &[Offset],
+) -> fmt::Result {
+    write!(
+        f,
+        "dirty: {} clean: {} horizon: {} cleanerEnd: {cleaner} required: {} dmin: {}",
+        numbers.dirty,
+        numbers.clean,
+        numbers.horizon,
+        reading.required,
+        reading.dmin.map_or_else(|| "none".to_owned(), |dmin| dmin.to_string()),
+    )?;
+    let bases: Vec<String> = swap.iter().map(Offset::to_string).collect();
+    if bases.is_empty() { Ok(()) } else { write!(f, " swap: [{}]", bases.join(",")) }
+}
+
+/// Where a batch has one; Kafka's tool says of all others that they have none.
+fn horizon(header: &Header) -> String {
+    match header.delete_horizon {
+        true => format!(" deleteHorizonMs: OptionalLong[{}]", header.timestamp_ms),
+        false => String::new(),
     }
 }
 
@@ -148,7 +185,7 @@ fn batch(
         f,
         "baseOffset: {} lastOffset: {} count: {} baseSequence: {} lastSequence: {last_sequence} \
          producerId: {} producerEpoch: {} partitionLeaderEpoch: {} isTransactional: {} isControl: \
-         {} position: {position} CreateTime: {} size: {} magic: 2 compresscodec: {} crc: {} \
+         {}{} position: {position} CreateTime: {} size: {} magic: 2 compresscodec: {} crc: {} \
          isvalid: {}",
         header.base,
         header.last,
@@ -159,6 +196,7 @@ fn batch(
         header.epoch,
         header.transactional,
         header.control,
+        horizon(header),
         header.max_timestamp_ms,
         header.bytes,
         Codec::of(header.codec).map_or("unknown", Codec::name),

@@ -7,6 +7,7 @@
 //! `walked.rs` judges the epochs, `missing.rs` says which files are not there.
 
 mod checkpoint;
+mod cleaned;
 mod missing;
 mod walked;
 
@@ -16,6 +17,7 @@ use crate::disk::Disk;
 use crate::dump::{FileKind, control, files};
 use crate::file::{join, read_file};
 use crate::index::IndexCheck;
+use crate::numbers_file::Cleaned;
 use crate::reader::{BatchReader, Found};
 use crate::segment::file_name;
 use crate::set_aside::last_right;
@@ -95,6 +97,10 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
             FileKind::MustReach => {
                 verify.small(path, |bytes| must_reach_file::decode(bytes).map(drop))?;
             }
+            FileKind::Numbers => {
+                verify.small(path, |bytes| Cleaned::decode(bytes).map(drop))?;
+            }
+            FileKind::CleanerEnds => verify.checkpoint_of_ends(path),
             // Held against their log.
             FileKind::Segment(_)
             | FileKind::Offsets(_)
@@ -186,6 +192,8 @@ impl<D: Disk> Verify<'_, D> {
                     | FileKind::Offsets(_)
                     | FileKind::Times(_)
                     | FileKind::Synced
+                    | FileKind::Numbers
+                    | FileKind::CleanerEnds
                     | FileKind::Other => Remedy::Leader,
                 };
                 self.find(path, position, expected, found, remedy);
@@ -197,7 +205,8 @@ impl<D: Disk> Verify<'_, D> {
 
     /// The log of one folder, if it has one; whether there are records in it.
     fn partition(&mut self, folder: &Folder<'_>) -> Result<bool, Error> {
-        let (dir, bases) = (folder.dir, folder.bases());
+        let dir = folder.dir;
+        let Some(bases) = self.bases(folder)? else { return Ok(true) };
         let (Some(first), Some(last)) = (bases.first(), bases.last()) else { return Ok(false) };
         let known = self.known(dir)?;
         let mut walked = Walked::from(*first);
@@ -255,6 +264,7 @@ impl<D: Disk> Verify<'_, D> {
             let below = epochs.below(start).last().map(|(epoch, _)| *epoch).unwrap_or_default();
             epochs.advance(floor.unwrap_or(OffsetEpoch::new(start, below)), walked.end);
         }
+        self.numbers(dir, &walked)?;
         self.judge(dir, &known, &walked, &epochs)?;
         if covered && !walked.damaged {
             self.epochs(dir, &epochs, &known)?;

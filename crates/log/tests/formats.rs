@@ -10,11 +10,12 @@
 mod common;
 
 use bytes::Bytes;
+use common::keyed::{TIME, now, open, settings, sweep};
 use common::{PARTITION, formatted, options};
 use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId};
 use quorate_log::{
-    BatchBuilder, ControlType, Election, Log, MemoryDisk, SnapshotRecord, SnapshotWriter, Store,
-    control_batch, recover, repair, snapshot_name,
+    BatchBuilder, Batches, CleanSettings, ControlType, Election, Log, MemoryDisk, SnapshotRecord,
+    SnapshotWriter, Store, ToClean, control_batch, recover, repair, snapshot_name,
 };
 use std::fmt::Write;
 
@@ -128,6 +129,44 @@ fn every_file_is_shown_as_it_is_written() {
     shown("partition.metadata", &String::from_utf8(file("partition.metadata")).unwrap());
     let meta = disk.contents("meta.properties").unwrap();
     shown("meta.properties", &String::from_utf8(meta).unwrap());
+}
+
+/// A log of which offsets 1 to 6 are cleaned away, or about to be when the power fails.
+fn cleaned(power: Option<u64>) -> MemoryDisk {
+    let disk = formatted();
+    let mut node = open(&disk, &options(600, 1 << 20));
+    node.put(4, &[("b", Some("1"))]);
+    (1..7).for_each(|_| node.put(4, &[("a", Some("1"))]));
+    node.put_each(4, &[("a", None), ("c", Some("2"))]);
+    node.run();
+    let settings = CleanSettings { max_lag_ms: Some(0), ..settings() };
+    let at = now(TIME + 100, 9);
+    let Some(ToClean::Roll(job)) = node.log.to_clean(&at, &settings) else { panic!("a roll") };
+    node.jobs.push(*job);
+    node.run();
+    let Some(ToClean::Round(round)) = node.log.to_clean(&at, &settings) else { panic!("a round") };
+    let (groups, swept) = sweep(&disk, *round).unwrap();
+    disk.limit_power(power);
+    for group in groups {
+        let job = node.log.swap(group).unwrap();
+        node.jobs.push(job);
+    }
+    node.jobs.extend(node.log.finish_round(&swept));
+    let _ = node.try_run();
+    disk
+}
+
+#[test]
+fn a_cleaned_log_is_shown_as_it_is_written() {
+    let disk = cleaned(None);
+    let log = disk.contents(&format!("{PARTITION}/00000000000000000000.log")).unwrap();
+    let first = Batches::new(log.clone().into()).next().unwrap().unwrap().bytes.len();
+    shown("an empty batch", &dump(&log[first..first + 61]));
+    let checkpoint = disk.contents("cleaner-offset-checkpoint").unwrap();
+    shown("cleaner-offset-checkpoint", &String::from_utf8(checkpoint).unwrap());
+    let numbers = |power| cleaned(Some(power)).contents(&format!("{PARTITION}/quorate-cleaned"));
+    let under_way = (0..1_000).filter_map(numbers).find(|bytes| bytes.len() > 64).unwrap();
+    shown("quorate-cleaned", &dump(&under_way));
 }
 
 /// The second batch begins more than 4096 bytes into the segment.

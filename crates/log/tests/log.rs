@@ -22,7 +22,7 @@ fn ranges(
     max_bytes: u32,
 ) -> (bool, Vec<(u64, u64)>) {
     let (hot, bytes) = match node.log.read(Offset(from), Offset(end), max_bytes) {
-        Read::Hot(batches) => (true, Bytes::from(batches.concat())),
+        Read::Hot(batches, _) => (true, Bytes::from(batches.concat())),
         Read::Cold(plan) => (false, read_cold(&mut node.disk, &plan).unwrap()),
         Read::Nothing => (true, Bytes::new()),
     };

@@ -117,7 +117,7 @@ impl<M: Machine> Replica<M> {
                     vec![read]
                 }
                 None => match self.log.read(from, commit, SLICE_BYTES) {
-                    Read::Hot(parts) => parts,
+                    Read::Hot(parts, _) => parts,
                     Read::Cold(read) => {
                         self.applied.reading = true;
                         self.read_cold_for_apply(read);

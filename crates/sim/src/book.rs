@@ -74,7 +74,13 @@ impl Book {
             }
             // What a snapshot stands for is in the ledger of all that is committed: see `adopt`. A
             // trim forgets nothing here.
-            Job::Adopt(_) | Job::Trim(_) | Job::Remove { .. } | Job::Replace { .. } => before,
+            Job::Adopt(_)
+            | Job::Trim(_)
+            | Job::Roll(_)
+            | Job::Swap(_)
+            | Job::Carry(_)
+            | Job::Remove { .. }
+            | Job::Replace { .. } => before,
         }
     }
 

@@ -399,7 +399,8 @@ impl<M: Machine> Node<M> {
                 .iter()
                 .map(|job| match job {
                     Job::Append(append) => append.bytes.len() + 20,
-                    Job::Truncate(_) | Job::Adopt(_) | Job::Trim(_) => 200,
+                    Job::Truncate(_) | Job::Adopt(_) | Job::Trim(_) | Job::Roll(_) => 200,
+                    Job::Swap(_) | Job::Carry(_) => 300,
                     Job::Remove { .. } => 2,
                     Job::Replace { bytes, .. } => bytes.len() + 5,
                 })

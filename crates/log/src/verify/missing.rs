@@ -168,6 +168,8 @@ impl<D: Disk> Verify<'_, D> {
             | FileKind::Meta
             | FileKind::Synced
             | FileKind::MustReach
+            | FileKind::Numbers
+            | FileKind::CleanerEnds
             | FileKind::Other => false,
         });
         let expected = format!("the records from offset {from} to below {base}");

@@ -7,6 +7,7 @@
 use crate::Header;
 use crate::batch::Fault;
 use crate::epoch_file::{self, EpochTable};
+use crate::take_up::Traces;
 use quorate_base::{Epoch, Offset};
 
 /// Where a batch lies: base offset of its segment, and byte.
@@ -45,13 +46,15 @@ pub(super) struct Walked {
     pub damaged: bool,
     /// The epochs as the batches have them.
     pub epochs: EpochTable,
+    /// What shows of cleaning.
+    pub traces: Traces,
     runs: Vec<Run>,
 }
 
 impl Walked {
     pub fn from(end: Offset) -> Walked {
-        let (epochs, runs) = (EpochTable::default(), Vec::new());
-        Walked { end, lost: false, damaged: false, epochs, runs }
+        let (epochs, runs, traces) = (EpochTable::default(), Vec::new(), Traces::default());
+        Walked { end, lost: false, damaged: false, epochs, traces, runs }
     }
 
     /// Takes a batch in; says what is wrong with its place. A fall of the epoch is kept in mind,
@@ -63,6 +66,7 @@ impl Walked {
             return Some(Fault::Gap { expected: self.end, found: header.base });
         }
         self.end = header.end();
+        self.traces.batch(header);
         let agrees = table.is_none_or(|table| epoch_file::agree(table.entries(), header));
         let before = self.runs.last().map(|run| run.epoch);
         match self.runs.last_mut() {

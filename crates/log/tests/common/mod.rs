@@ -7,6 +7,8 @@
     reason = "each test file uses its part; a test ends where a fact is missing; a test may use files, threads and clocks"
 )]
 
+pub mod keyed;
+
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
 use quorate_log::{
@@ -108,7 +110,7 @@ impl<D: Disk> Node<D> {
         let mut from = Offset(from);
         loop {
             let bytes = match self.log.read(from, Offset(end), max_bytes) {
-                Read::Hot(batches) => batches.concat(),
+                Read::Hot(batches, _) => batches.concat(),
                 Read::Cold(plan) => read_cold(&mut self.disk, &plan).unwrap().to_vec(),
                 Read::Nothing => return all,
             };

@@ -154,7 +154,7 @@ impl<M: Machine> Replica<M> {
                 continue;
             }
             match self.log.read(*start, *end, *max_bytes) {
-                Read::Hot(records) => self.fill(ticket, answer, records),
+                Read::Hot(records, _) => self.fill(ticket, answer, records),
                 Read::Nothing => self.fill(ticket, answer, Vec::new()),
                 Read::Cold(read) => {
                     let id = ReadId(self.number());

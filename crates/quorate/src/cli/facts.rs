@@ -75,6 +75,15 @@ pub(super) fn json(fact: &Fact<'_>, decoder: Decoder) -> Value {
         Fact::MustReach(reach) => {
             json!({ "type": "mustReach", "endOffset": reach.offset.0, "epoch": reach.epoch.0 })
         }
+        Fact::Numbers { numbers, cleaner, reading, swap } => json!({
+            "type": "numbers", "dirty": numbers.dirty.0, "clean": numbers.clean.0,
+            "horizon": numbers.horizon.0, "cleanerEnd": cleaner.0, "required": reading.required.0,
+            "dmin": reading.dmin.map(|dmin| dmin.0),
+            "swap": swap.iter().map(|base| base.0).collect::<Vec<_>>(),
+        }),
+        Fact::CleanerEnd { topic, partition, end } => json!({
+            "type": "cleanerEnd", "topic": topic, "partition": partition, "cleanedTo": end.0,
+        }),
         Fact::Mark { sequence, segment, end, position } => json!({
             "type": "mark", "sequence": sequence, "segment": segment.0, "endOffset": end.0,
             "position": position,

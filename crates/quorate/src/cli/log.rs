@@ -171,6 +171,8 @@ impl Damage {
             | Fact::Epoch(..)
             | Fact::Election(_)
             | Fact::Topic(_)
+            | Fact::Numbers { .. }
+            | Fact::CleanerEnd { .. }
             | Fact::Meta(_)
             | Fact::Mark { .. }
             | Fact::MustReach(_) => None,

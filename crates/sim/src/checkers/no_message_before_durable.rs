@@ -71,7 +71,12 @@ impl NoMessageBeforeDurable {
             Job::Truncate(cut) => cut.end,
             Job::Adopt(_) => Offset::ZERO,
             Job::Append(_) => Offset(u64::MAX),
-            Job::Trim(_) | Job::Remove { .. } | Job::Replace { .. } => return,
+            Job::Trim(_)
+            | Job::Roll(_)
+            | Job::Swap(_)
+            | Job::Carry(_)
+            | Job::Remove { .. }
+            | Job::Replace { .. } => return,
         };
         for (_, before) in ends.iter_mut() {
             *before = (*before).min(stays);

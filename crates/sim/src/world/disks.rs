@@ -88,6 +88,9 @@ impl<C: Clients> World<C> {
                 let (segments, snapshots) = (trim.segments.len(), trim.snapshots.len());
                 format!("trims {segments} segments, {snapshots} snapshots")
             }
+            Job::Roll(roll) => format!("begins a segment at {}", roll.segment),
+            Job::Swap(_) => "swaps a cleaned segment in".to_owned(),
+            Job::Carry(_) => "keeps the numbers of its log".to_owned(),
             Job::Remove { name } => format!("removes {name}"),
             Job::Replace { bytes, .. } => format!("remembers {}", String::from_utf8_lossy(bytes)),
         });
