@@ -229,8 +229,8 @@ impl<M: Machine> Replica<M> {
                 %named,
                 %own,
                 "the voters of the log name another directory of this node's id: this node observes and has \
-                 no vote. If its disk was replaced, the old directory is to be removed from the voters and this \
-                 one added; if not, look whether node.id and log.dirs are those of this node"
+                 no vote. If its disk was replaced, `quorate quorum replace-disk` with its id gives the new one its place; \
+                 if not, look whether node.id and log.dirs are those of this node"
             );
         }
     }

@@ -128,6 +128,7 @@ pub fn ours_joins(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     quorum.lose_our_disk()?;
     let said = quorum.change_voters(&["replace-disk", &OURS.to_string()])?;
     ensure(said.contains("step 1 done") && said.contains("does not replace disks"), || said)?;
+    quorum.said_that_it_has_no_vote()?;
     quorum.tool_names_voters(other, &[1, 2, OURS])?;
     quorum.change_voters(&["remove", &OURS.to_string()])?;
     quorum.tool_names_voters(other, &[1, 2])?;

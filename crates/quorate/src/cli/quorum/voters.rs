@@ -147,7 +147,9 @@ pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
         let what = format!("node {id} votes with the directory {old} and runs with it");
         return nothing_to_do(&args.how, &what);
     };
-    if old.is_none() && args.voter.at.is_none() {
+    let placed =
+        args.voter.at.is_some() || quorum.controllers.iter().any(|(known, _)| *known == id);
+    if old.is_none() && !placed {
         return failed(format!(
             "node {id} is no voter (any more), so the leader does not know where it listens; say it, and it \
              becomes one: quorate quorum replace-disk {id}@HOST:PORT"

@@ -190,6 +190,14 @@ impl Company<'_> {
         self.our_format(&file.display().to_string())?;
         self.start(OURS)?;
         self.wait("our node to observe", |status| status.role == "observer" && status.ready)?;
+        self.said_that_it_has_no_vote()?;
+        self.kill(OURS);
+        std::fs::remove_dir_all(&own)?;
+        Ok(std::fs::rename(&kept, &own)?)
+    }
+
+    /// Since its disk is another one. That is an error, and not looked at again.
+    pub fn said_that_it_has_no_vote(&self) -> Result<(), Failure> {
         let log = self.directory.join(std::format!("ours-{OURS}-{}.log", self.starts));
         let mut said = String::new();
         let all = ["name another directory of this node's id", "has registered this one"];
@@ -198,10 +206,7 @@ impl Company<'_> {
             all.iter().all(|part| said.contains(part)).then_some(())
         });
         seen.map_err(|late| Failure(std::format!("{late}:\n{said}")))?;
-        self.kill(OURS);
-        std::fs::rename(&log, log.with_extension("seen"))?;
-        std::fs::remove_dir_all(&own)?;
-        Ok(std::fs::rename(&kept, &own)?)
+        Ok(std::fs::rename(&log, log.with_extension("seen"))?)
     }
 
     /// Ours comes back with an empty disk, and copies the log.
