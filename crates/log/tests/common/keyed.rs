@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quorate_base::{Epoch, Offset};
 use quorate_log::{
     Batch, BatchBuilder, Batches, Came, CleanNow, CleanSettings, CleanStep, CleanedGroup, Cleaner,
-    Disk, Error, Job, MemoryDisk, Options, Round, Swept, ToClean,
+    Disk, Error, Job, MemoryDisk, Numbers, Options, Round, Swept, ToClean,
 };
 use std::collections::BTreeMap;
 
@@ -163,4 +163,40 @@ pub fn each<D: Disk>(node: &mut Node<D>, jobs: Vec<Job>) -> Result<(), Error> {
         node.try_run()?;
     }
     Ok(())
+}
+
+/// What must be true of a log whose records were these before any was cleaned, and which says this
+/// of itself: the invariants I3 and I4 of the contract, and what `clean` promises.
+pub fn check_sound(truth: &Records, left: &Records, numbers: Numbers, end: u64) {
+    let Numbers { dirty, clean, horizon } = numbers;
+    assert!(horizon <= dirty && clean <= dirty, "{numbers:?}");
+    let later = |at: u64, below: u64| {
+        let key = &truth[&at].0;
+        let above = at + 1..below.max(at + 1);
+        truth.range(above).filter(move |(_, record)| record.0 == *key).map(|(at, _)| *at)
+    };
+    for (at, record) in truth.range(..end) {
+        match left.get(at) {
+            Some(kept) => {
+                assert_eq!(kept, record, "record {at} is another one");
+                let superseded = record.0.is_some() && later(*at, clean.0).next().is_some();
+                assert!(!superseded, "{at} is there and superseded below clean: {numbers:?}");
+            }
+            None => {
+                let collected = record.1.is_none() && *at < horizon.0;
+                let known = later(*at, dirty.0).any(|by| {
+                    let gone = truth[&by].1.is_none() && by < horizon.0;
+                    left.contains_key(&by)
+                        || gone
+                        || by >= end
+                        || later(by, dirty.0).next().is_some()
+                });
+                assert!(collected || known, "{at} is missing for no reason: {numbers:?}");
+            }
+        }
+    }
+    assert!(left.keys().all(|at| truth.contains_key(at)), "records that never were");
+    for at in dirty.0..=end {
+        assert_eq!(fold(left, at), fold(truth, at), "the version {at}: {numbers:?}");
+    }
 }
