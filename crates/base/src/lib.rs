@@ -4,6 +4,7 @@
 //! docs/ARCHITECTURE.md) both speak of it. Nothing here reads a clock, a file or a random source.
 
 mod cleaned;
+mod level;
 mod offset;
 mod replica;
 mod rng;
@@ -11,6 +12,7 @@ mod time;
 mod uuid;
 
 pub use cleaned::Cleaned;
+pub use level::FormatLevel;
 pub use offset::{Epoch, Offset, OffsetEpoch};
 pub use replica::{ReplicaId, ReplicaKey};
 pub use rng::Rng;

@@ -11,6 +11,7 @@ mod digest;
 pub mod kafka;
 pub mod kv;
 mod leaves;
+mod level_record;
 mod machine;
 mod proposal;
 mod request;
@@ -20,6 +21,7 @@ mod tail;
 
 pub use batch::{Batch, Header, HeaderIter, Headers, Record};
 pub use kv::Kv;
+pub use level_record::NEWEST_FORMAT_LEVEL;
 pub use machine::{Corrupt, Image, Machine, OwnedRecord, Records};
 pub use proposal::{Group, MAX_ANSWER_BYTES, Proposal};
 pub use request::{Answer, Operation, Request, SessionId, SessionRefusal, Stamp};

@@ -8,7 +8,7 @@
 
 use crate::{Batch, Headers, Proposal, Record, Request};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch, Time};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, Time};
 use std::fmt;
 
 /// A deterministic state machine that owns no clock, no thread and no I/O.
@@ -84,6 +84,26 @@ pub trait Machine: Send + 'static {
     /// when its disk has room again. A machine without timers needs nothing here.
     fn grant(&mut self, now: Time) {
         let _ = now;
+    }
+
+    /// The format level of the applied state (docs/decisions/0010-format-level.md). `None`, the
+    /// default, of machines whose records have no levels.
+    fn format_level(&self) -> Option<FormatLevel> {
+        None
+    }
+
+    /// The format level to which a record moves the state. Nobody who does not speak it may apply
+    /// the record's batch, or restore a snapshot that has it: the caller looks before.
+    fn level_in(record: &Record<'_>) -> Option<FormatLevel> {
+        let _ = record;
+        None
+    }
+
+    /// Proposes that the state moves to a level, as a group without an answer; nothing if it is
+    /// there, or higher, on the tail. Asked of a leader only, of which every replica that applies
+    /// speaks the level. `at` as in `propose`.
+    fn raise(&mut self, at: Offset, level: FormatLevel, out: &mut Proposal) {
+        let _ = (at, level, out);
     }
 
     /// When the leader should call `wake`; earlier is harmless. [`Time::NEVER`] if nothing is

@@ -6,11 +6,12 @@
 //! and then a delayed copy would do what its client was told did not happen. Sessions end by
 //! records too, which the leader proposes when nothing was heard for the session's time to live; a
 //! new leader, which heard nothing yet, grants each a full one, and so does one that could take
-//! nothing for a while. The inner machine sees only its own
-//! records.
+//! nothing for a while. The format level of the whole is one more record that is kept here
+//! (docs/decisions/0010-format-level.md). The inner machine sees only its own records.
 
 use crate::digest::Hash;
 use crate::leaves::Leaves;
+use crate::level_record::{LEVEL_KEY, decode_level, encode_level};
 use crate::request::{Answer, Operation, Request, SessionId, SessionRefusal, Stamp};
 use crate::session_record::{
     PREFIX, Slot, decode_session, encode_session, session_key, session_of, slot_key,
@@ -18,7 +19,7 @@ use crate::session_record::{
 use crate::tail::Tail;
 use crate::{Batch, Corrupt, Image, Machine, Proposal, Record, Records};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Time};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most sessions open at a time.
@@ -38,7 +39,7 @@ const LEADER: &str = "only a leader is asked to propose";
 /// A machine with sessions around it.
 pub struct Sessioned<M> {
     inner: M,
-    /// The records under session keys, understood or not.
+    /// The records under session keys, understood or not, and that of the format level.
     state: Leaves,
     lead: Option<Lead>,
     #[cfg(mutants)]
@@ -85,12 +86,18 @@ impl<M> Sessioned<M> {
 
     /// Records that sessions occupy in the state: one each, and one per slot used.
     pub fn session_records(&self) -> usize {
-        self.state.len()
+        self.state.len() - usize::from(self.state.get(&LEVEL_KEY).is_some())
     }
 
     /// Session records that this leader proposed and has not applied yet; 0 on others.
     pub fn pending_session_records(&self) -> usize {
-        self.lead.as_ref().map_or(0, |lead| lead.tail.len())
+        let level = |lead: &Lead| usize::from(lead.tail.get(&LEVEL_KEY).is_some());
+        self.lead.as_ref().map_or(0, |lead| lead.tail.len() - level(lead))
+    }
+
+    /// The level that the applied state has.
+    fn level(&self) -> FormatLevel {
+        self.state.get(&LEVEL_KEY).map_or(FormatLevel::ZERO, |entry| decode_level(entry.value()))
     }
 
     fn lead_mut(&mut self) -> &mut Lead {
@@ -237,7 +244,7 @@ impl<M: Machine> Machine for Sessioned<M> {
     fn apply(&mut self, batch: &Batch<'_>) {
         let mut own = 0;
         for record in batch.records {
-            let Some(key) = record.key.filter(|key| key.starts_with(&PREFIX)) else { continue };
+            let Some(key) = record.key.filter(|key| is_own(Some(key))) else { continue };
             own += 1;
             match record.value {
                 Some(value) => self.state.put(key, value, record.offset),
@@ -333,6 +340,25 @@ impl<M: Machine> Machine for Sessioned<M> {
         self.inner.wake(now, at + (out.len() - before) as u64, out);
     }
 
+    fn format_level(&self) -> Option<FormatLevel> {
+        Some(self.level())
+    }
+
+    fn level_in(record: &Record<'_>) -> Option<FormatLevel> {
+        (record.key == Some(&LEVEL_KEY))
+            .then(|| record.value.map_or(FormatLevel::ZERO, decode_level))
+    }
+
+    fn raise(&mut self, at: Offset, level: FormatLevel, out: &mut Proposal) {
+        let pending =
+            self.lead_mut().tail.get(&LEVEL_KEY).and_then(|pending| pending.value.clone());
+        let now = pending.map_or(self.level(), |value| decode_level(&value));
+        if level > now {
+            self.set(at, &LEVEL_KEY, encode_level(level).to_vec(), out);
+            out.close_group();
+        }
+    }
+
     fn grant(&mut self, now: Time) {
         let lead = self.lead_mut();
         for life in lead.live.values_mut() {
@@ -348,5 +374,5 @@ impl<M: Machine> Machine for Sessioned<M> {
 }
 
 fn is_own(key: Option<&[u8]>) -> bool {
-    key.is_some_and(|key| key.starts_with(&PREFIX))
+    key.is_some_and(|key| key.starts_with(&PREFIX) || *key == LEVEL_KEY)
 }

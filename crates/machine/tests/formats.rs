@@ -6,7 +6,7 @@
 mod harness;
 
 use harness::Quorum;
-use quorate_base::{Offset, Span};
+use quorate_base::{FormatLevel, Offset, Span};
 use quorate_machine::kv::{Condition, Invalid, Outcome, Write};
 use quorate_machine::{Answer, Kv, Request, SessionId, Sessioned, Stamp};
 
@@ -42,6 +42,11 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_pages_examples_are_what_is_written() {
     let mut expected = Vec::new();
+
+    let mut founded = Quorum::new(|| Sessioned::new(Kv::new()));
+    founded.raise(FormatLevel(1));
+    let record = &founded.log[0].records[0];
+    expected.extend([hex(record.key.as_ref().unwrap()), hex(record.value.as_ref().unwrap())]);
 
     // Session 1 opens for five seconds, then writes in slot 3.
     let mut store = Quorum::new(|| Sessioned::new(Kv::new()));

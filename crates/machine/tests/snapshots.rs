@@ -14,7 +14,7 @@ mod harness;
 
 use bytes::Bytes;
 use harness::{Logged, Quorum, apply, locks::Locks};
-use quorate_base::{Epoch, Offset, OffsetEpoch, Rng, Span, Time};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, Rng, Span, Time};
 use quorate_machine::kv::{Condition, Query, Reply, Write};
 use quorate_machine::{
     Answer, Corrupt, Kv, Machine, Operation, OwnedRecord, Proposal, Request, SessionId, Sessioned,
@@ -29,7 +29,10 @@ fn history<M: Machine>(seed: u64, make: fn() -> M, write: fn(&mut Rng) -> Bytes)
     let mut rng = Rng::new(seed);
     let mut quorum = Quorum::new(make);
     let (mut sessions, mut requests): (Vec<SessionId>, Vec<Request>) = Default::default();
-    for _ in 0..400 {
+    for round in 0..400 {
+        if round % 150 == 100 {
+            quorum.raise(FormatLevel(round / 100));
+        }
         match rng.below(12) {
             0 => quorum.elect(rng.below(3) as usize, rng.below(3) as usize),
             1 => quorum.wait(Span::ms(rng.below(1_500))),

@@ -17,6 +17,8 @@ const SLICE_BYTES: u32 = 1 << 20;
 pub(crate) struct Applied {
     /// End of what the machine holds. Invariant: at most `commit`.
     pub upto: Offset,
+    /// Whether it was given anything: records of the log, or a snapshot.
+    pub holds_data: bool,
     /// The epoch of the batch before that, and its time, Unix milliseconds.
     epoch: Epoch,
     pub timestamp_ms: i64,
@@ -38,6 +40,7 @@ impl Applied {
     pub fn new() -> Applied {
         Applied {
             upto: Offset::ZERO,
+            holds_data: false,
             epoch: Epoch::ZERO,
             timestamp_ms: -1,
             loading: None,
@@ -78,6 +81,7 @@ impl Applied {
         assert!(id.offset > upto, "the snapshot {id} is loaded behind {upto}, which is applied");
         (self.upto, self.epoch, self.timestamp_ms) = (id.offset, id.epoch, timestamp_ms);
         self.commit = self.commit.max(id.offset);
+        self.holds_data = true;
     }
 
     /// The core says that all below is committed.
@@ -109,7 +113,7 @@ impl<M: Machine> Replica<M> {
     /// Applies the next slice of what is committed.
     pub(crate) fn apply(&mut self) {
         let mut left = i64::from(SLICE_BYTES);
-        while left > 0 && self.applied.has_work(&self.log) {
+        while left > 0 && self.applies_now() {
             let (from, commit) = (self.applied.upto, self.applied.commit);
             let parts = match self.applied.read.take() {
                 Some(read) => {
@@ -130,8 +134,9 @@ impl<M: Machine> Replica<M> {
                 left -= part.len() as i64;
                 // Checked when it was received, built or read from the disk; once is enough.
                 for batch in Batches::checked_before(part) {
-                    if batch.base() >= from && batch.end() <= commit {
-                        self.apply_batch(&batch);
+                    let next = batch.base() >= from && batch.end() <= commit;
+                    if next && !self.apply_batch(&batch) {
+                        return;
                     }
                 }
             }
@@ -141,7 +146,13 @@ impl<M: Machine> Replica<M> {
         }
     }
 
-    fn apply_batch(&mut self, batch: &Batch) {
+    /// Whether a turn could apply something.
+    pub(crate) fn applies_now(&self) -> bool {
+        !self.levels.barred && self.applied.has_work(&self.log)
+    }
+
+    /// False if the node stops before this batch.
+    fn apply_batch(&mut self, batch: &Batch) -> bool {
         assert!(
             batch.base() >= self.applied.upto,
             "batch {} comes after {}",
@@ -171,13 +182,19 @@ impl<M: Machine> Replica<M> {
                 records
             });
             match records {
-                Ok(records) => self.machine.apply(&quorate_machine::Batch {
-                    base: batch.base(),
-                    end: batch.end(),
-                    epoch: batch.epoch(),
-                    timestamp_ms: batch.timestamp_ms(),
-                    records: &records,
-                }),
+                Ok(records) => {
+                    if !self.may_apply(batch.base(), &records) {
+                        return false;
+                    }
+                    self.applied.holds_data = true;
+                    self.machine.apply(&quorate_machine::Batch {
+                        base: batch.base(),
+                        end: batch.end(),
+                        epoch: batch.epoch(),
+                        timestamp_ms: batch.timestamp_ms(),
+                        records: &records,
+                    });
+                }
                 // Only a directory that something else wrote can hold this: its own leader refuses
                 // it.
                 Err(bad) => {
@@ -185,7 +202,7 @@ impl<M: Machine> Replica<M> {
                         "the log holds a record that cannot be read, {bad}; nothing after it can be applied here"
                     );
                     self.push(Out::Fatal { why });
-                    return;
+                    return false;
                 }
             }
         }
@@ -193,5 +210,6 @@ impl<M: Machine> Replica<M> {
         self.applied.epoch = batch.epoch();
         self.applied.timestamp_ms = batch.timestamp_ms();
         self.making.applied(batch.bytes.len() as u64);
+        true
     }
 }

@@ -4,7 +4,7 @@
 //! `quorate`; what is here has passed that.
 
 use crate::leading::{BATCH_BYTES, WRITE_BYTES_MAX};
-use quorate_base::{ReplicaId, Span, Uuid};
+use quorate_base::{FormatLevel, ReplicaId, Span, Uuid};
 use quorate_log::part_for_votes;
 use quorate_wire::Served;
 use std::path::PathBuf;
@@ -144,6 +144,8 @@ pub struct Config {
     pub auto_join: bool,
     /// Which versions it speaks.
     pub speaks: Generation,
+    /// The newest format level that it speaks: that of the build, but for tests.
+    pub newest_level: FormatLevel,
     /// The rule that this node breaks.
     #[cfg(mutants)]
     pub mutant: Option<crate::Mutant>,
@@ -191,6 +193,7 @@ impl Config {
             retention_ms: Some(7 * 24 * 3_600 * 1_000),
             cleanup: Cleanup::Compact,
             speaks: Generation::Now,
+            newest_level: quorate_machine::NEWEST_FORMAT_LEVEL,
             #[cfg(mutants)]
             mutant: None,
         }

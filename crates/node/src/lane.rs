@@ -5,7 +5,7 @@
 //! runtime can do the work on a thread of its own and the simulator at times of the world.
 
 use bytes::Bytes;
-use quorate_base::OffsetEpoch;
+use quorate_base::{FormatLevel, OffsetEpoch};
 use quorate_log::{Head, Snapshot};
 use quorate_machine::Image;
 use quorate_raft::Call;
@@ -52,6 +52,8 @@ pub enum Errand<M> {
         id: OffsetEpoch,
         /// An empty machine.
         machine: Box<M>,
+        /// The highest format level that it may have.
+        newest: FormatLevel,
     },
     /// Read a snapshot that others copy, and see whether it is what was written.
     Check {
@@ -98,6 +100,13 @@ pub enum Report<M> {
         timestamp_ms: i64,
         /// The machine.
         machine: Box<M>,
+    },
+    /// The snapshot has a format level that is higher than the machine may have.
+    TooNew {
+        /// Which.
+        id: OffsetEpoch,
+        /// The level.
+        level: FormatLevel,
     },
     /// A snapshot that others copy was read.
     Checked {

@@ -6,7 +6,7 @@
 
 use crate::lane::{Errand, Report};
 use bytes::Bytes;
-use quorate_base::OffsetEpoch;
+use quorate_base::{FormatLevel, OffsetEpoch};
 use quorate_log::{
     Disk, Error, Head, PartialSnapshot, RecordView, Reserved, Snapshot, SnapshotReader,
     SnapshotRecord, SnapshotWriter, discard_checked, kept_offset, remove_deleted,
@@ -94,7 +94,7 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                 }
                 None
             }
-            Errand::Load { id, machine } => Some(self.load(id, machine)),
+            Errand::Load { id, machine, newest } => Some(self.load(id, machine, newest)),
             Errand::Check { id } => Some(Report::Checked { id, fault: self.fault(id) }),
             Errand::Remove { paths } => {
                 remove_deleted(&mut self.disk, &paths);
@@ -186,15 +186,15 @@ impl<M: Machine, D: Disk> Lane<M, D> {
         read.err().map(|error| error.fault())
     }
 
-    fn load(&mut self, id: OffsetEpoch, mut machine: Box<M>) -> Report<M> {
+    fn load(&mut self, id: OffsetEpoch, mut machine: Box<M>, newest: FormatLevel) -> Report<M> {
         let mut reader = match SnapshotReader::open(&self.disk, &self.partition, id) {
             Ok(reader) => reader,
             Err(error) => return Report::Unreadable { id, why: error.fault() },
         };
         let timestamp_ms = reader.timestamp_ms();
-        let (mut fault, mut batch) = (None, VecDeque::new());
+        let (mut fault, mut batch, mut above) = (None, VecDeque::new(), None);
         let mut records = std::iter::from_fn(|| {
-            while batch.is_empty() {
+            while batch.is_empty() && above.is_none() {
                 match reader.next() {
                     // The reader has looked at each of its records.
                     Ok(Some(next)) => batch.extend(
@@ -209,11 +209,17 @@ impl<M: Machine, D: Disk> Lane<M, D> {
                     }
                 }
             }
-            batch.pop_front()
+            // What lies behind it may mean anything.
+            let record: OwnedRecord = batch.pop_front().filter(|_| above.is_none())?;
+            above = M::level_in(&record.as_record()).filter(|level| *level > newest);
+            above.is_none().then_some(record)
         });
         let restored = machine.restore(id, &mut records);
         // A machine may stop early; the whole file has to be right all the same.
         records.by_ref().for_each(drop);
+        if let Some(level) = above {
+            return Report::TooNew { id, level };
+        }
         match (fault, restored) {
             (Some(why), _) => Report::Unreadable { id, why },
             (None, Err(corrupt)) => Report::Unreadable { id, why: corrupt.to_string() },

@@ -90,6 +90,7 @@ impl<M: Machine> Replica<M> {
         self.leading.gaining = None;
         self.leading.serving = Some(epoch);
         self.machine.lead(self.now, Some((epoch, start)));
+        self.begin_levels();
     }
 
     /// Leads no more, or leads anew: whatever is not committed has an unknown outcome here, unless
@@ -97,6 +98,7 @@ impl<M: Machine> Replica<M> {
     pub(crate) fn lose_lead(&mut self, draining: bool) {
         self.leading.gaining = None;
         self.leading.draining = draining;
+        self.end_levels();
         #[cfg(mutants)]
         let keeps = self.settings.mutant == Some(crate::Mutant::KeepTail);
         #[cfg(not(mutants))]
@@ -221,8 +223,9 @@ impl<M: Machine> Replica<M> {
         let base = self.log.end();
         let mut proposal = std::mem::take(&mut self.leading.proposal);
         let (mut appending, mut judged) = (Vec::new(), Vec::new());
+        self.propose_level(base, &mut proposal);
         if self.machine.deadline() <= self.now {
-            self.machine.wake(self.now, base, &mut proposal);
+            self.machine.wake(self.now, base + proposal.len() as u64, &mut proposal);
             proposal.finish();
         }
         let room = usize::try_from(self.room_for_writes()).unwrap_or(usize::MAX).min(BATCH_BYTES);

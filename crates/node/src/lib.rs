@@ -17,6 +17,7 @@ mod inbound;
 mod lane;
 mod lane_work;
 mod leading;
+mod level;
 mod links;
 #[cfg(mutants)]
 mod mutants;
@@ -32,6 +33,7 @@ mod translate;
 pub use lane::{Errand, Report};
 pub use lane_work::Lane;
 pub use leading::WRITE_BYTES_MAX;
+pub use level::FORMAT_FEATURE;
 #[cfg(mutants)]
 pub use mutants::Mutant;
 pub use out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};

@@ -25,6 +25,10 @@ pub enum Mutant {
     RefuseWhatIsLogged,
     /// A follower whose disk is full stores on.
     StoreWhileFull,
+    /// A level is raised without regard to what the voters speak [P79].
+    RaiseUnheard,
+    /// What is above the newest level of a node is applied all the same [P79].
+    ApplyAboveLevel,
 }
 
 impl Mutant {
@@ -41,6 +45,8 @@ impl Mutant {
             Mutant::KeepDeadConnections,
             Mutant::RefuseWhatIsLogged,
             Mutant::StoreWhileFull,
+            Mutant::RaiseUnheard,
+            Mutant::ApplyAboveLevel,
         ];
         core.chain(log).chain(own).collect()
     }

@@ -147,6 +147,12 @@ pub enum Out<M: Machine> {
     /// The log may hold what was deleted long ago: empty it ([`quorate_log::start_over`]), and then
     /// as with `BeginAnew`.
     StartOver,
+    /// The node cannot go on: the store has a format level that its build does not speak. What it
+    /// has on its disk is as it should be.
+    TooOld {
+        /// Where, what it means, and which build is needed.
+        why: String,
+    },
     /// The node cannot go on.
     Fatal {
         /// What happened, what it means.

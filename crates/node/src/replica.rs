@@ -11,6 +11,7 @@ mod damage;
 mod effects;
 mod full_disk;
 mod handing_over;
+mod levels;
 mod requests;
 mod snapshots;
 
@@ -31,7 +32,8 @@ use crate::status::RoleChange;
 use crate::translate::{self, Names};
 use bytes::Bytes;
 use full_disk::Room;
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
+use levels::Levels;
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::Log;
 use quorate_machine::Machine;
 use quorate_raft::{
@@ -74,6 +76,8 @@ pub struct Settings {
     pub snapshot_bytes: u64,
     /// `metadata.log.max.snapshot.interval.ms`.
     pub snapshot_interval: Span,
+    /// The newest format level that this node speaks.
+    pub newest_level: FormatLevel,
     /// `quorate.cleanup.policy=delete`: the log begins at a snapshot, and older records go.
     pub trims: bool,
     /// `metadata.max.retention.bytes` and `.ms`.
@@ -131,6 +135,7 @@ pub struct Replica<M: Machine> {
     pub(crate) applied: Applied,
     pub(crate) making: Making,
     pub(crate) room: Room,
+    pub(crate) levels: Levels,
     /// A download that is whole and checked, until the log rests on it.
     downloaded: Option<quorate_log::Snapshot>,
     /// How often a download was begun anew because the leader had removed what was copied; 0 again
@@ -201,6 +206,7 @@ impl<M: Machine> Replica<M> {
             applied: Applied::new(),
             making: Making::new(settings.snapshot_bytes, settings.snapshot_interval, now),
             room: Room::default(),
+            levels: Levels::default(),
             downloaded: None,
             begun_anew: 0,
             retain_at: now,
@@ -395,11 +401,10 @@ impl<M: Machine> Replica<M> {
             Some(_) if !self.room.refuses() => self.machine.deadline(),
             Some(_) | None => Time::NEVER,
         };
-        let soon =
-            match self.applied.has_work(&self.log) || !self.inputs.is_empty() || self.has_batch() {
-                true => self.now,
-                false => Time::NEVER,
-            };
+        let soon = match self.applies_now() || !self.inputs.is_empty() || self.has_batch() {
+            true => self.now,
+            false => Time::NEVER,
+        };
         let forward = match self.clients.writes.is_empty() && self.clients.reads.is_empty() {
             false if self.leading.serving.is_none() && self.now < self.forwarder.rest_until => {
                 self.forwarder.rest_until
@@ -415,6 +420,7 @@ impl<M: Machine> Replica<M> {
             forward,
             self.snapshot_at(),
             self.room.deadline(),
+            self.raises_until(),
         ]
         .into_iter()
         .min()
@@ -443,10 +449,12 @@ impl<M: Machine> Replica<M> {
         self.make_snapshots();
         self.retain();
         self.take_lead_when_due();
+        self.refuse_raises();
         self.close_batch();
         self.prove_reads();
         self.forward();
         self.settle();
+        self.settle_raises();
         self.hand_over_when_the_disk_lags();
         self.hand_over_when_the_disk_is_full();
         self.serve_fetches();

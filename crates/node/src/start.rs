@@ -230,6 +230,7 @@ pub fn start<M: Machine, D: Disk>(
         fetch_timeout: config.fetch_timeout,
         snapshot_bytes: config.snapshot_bytes,
         snapshot_interval: config.snapshot_interval,
+        newest_level: config.newest_level,
         trims: config.cleanup == Cleanup::Delete,
         retention: Retention { bytes: config.retention_bytes, ms: config.retention_ms },
         held_max_bytes: held_max_bytes(config),

@@ -12,15 +12,19 @@ mod forwarding;
 mod inbound;
 mod outbound;
 mod snapshot;
+mod versions;
 
+pub(crate) use changes::too_old_to_vote;
 pub(crate) use decrees::{decree_of, founded, head};
 pub(crate) use describe::{Moment, describe_cluster, describe_quorum};
+pub(crate) use features::{Wanted, raised, wanted};
 pub(crate) use forwarding::{
     ForwardAnswer, ForwardedRequest, Passed, forward_answer, forward_refusal, forward_request,
     forward_response, forwarded,
 };
-pub(crate) use inbound::{Refusal, Refused, api_versions, refusal, request, response, unsupported};
+pub(crate) use inbound::{Refusal, Refused, refusal, request, response};
 pub(crate) use outbound::{Payload, answer, hello};
+pub(crate) use versions::{Format, api_versions, unsupported};
 
 use crate::config::Generation;
 use bytes::Bytes;

@@ -91,9 +91,9 @@ fn b122_a_leader_describes_its_quorum_and_refuses_what_is_too_large_alone() {
             let large = Request::write(vec![0; WRITE_BYTES_MAX + 1]);
             let refused = handle.write(large, Span::ms(20_000)).await;
             assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
-            // The leader's record and the key.
+            // The leader's record, the level and the key.
             let mut stream = TcpStream::connect(address).await.unwrap();
-            judge(&mut stream, 2).await;
+            judge(&mut stream, 3).await;
             handle.shutdown();
         };
         let (ended, ()) = tokio::join!(node.run(), judged);

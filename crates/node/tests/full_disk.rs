@@ -212,8 +212,10 @@ impl World {
             Out::Reply { client, reply } => {
                 self.replies.insert(client, reply.map(|(reply, _)| reply));
             }
-            Out::BeginAnew { why } | Out::Fatal { why } => panic!("node {id} gives up: {why}"),
             Out::StartOver => panic!("node {id} starts over, and nothing is cleaned"),
+            Out::BeginAnew { why } | Out::TooOld { why } | Out::Fatal { why } => {
+                panic!("node {id} gives up: {why}")
+            }
             // These snapshots are never written.
             Out::Lane(_) => {}
             Out::Pause { .. } | Out::Resume { .. } | Out::Stopped => {}
@@ -388,6 +390,8 @@ fn a_full_follower_stores_nothing_keeps_its_leader_and_catches_up() {
 fn full_voters_elect_a_leader_and_serve_reads() {
     let mut world = World::new(3);
     let old = world.leader().unwrap();
+    world.put(old, "before").unwrap();
+    world.until("all have it", |world| (1..=3).all(|id| world.end(id) == world.end(old)));
     (1..=3).for_each(|id| world.fill(id, true));
     world.put(old, "found").unwrap();
     world.until("all know", |world| {

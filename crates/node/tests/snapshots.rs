@@ -133,8 +133,8 @@ impl Solo {
                 self.answered += 1;
             }
             Out::Reply { reply, .. } => self.replies.push(reply.unwrap().0),
-            Out::Fatal { why } | Out::BeginAnew { why } => panic!("{why}"),
             Out::StartOver => panic!("nothing is cleaned"),
+            Out::TooOld { why } | Out::Fatal { why } | Out::BeginAnew { why } => panic!("{why}"),
             _ => panic!("a node alone has no peers"),
         }
     }

@@ -356,7 +356,7 @@ fn of_a_key_value_store_the_keys_are_shown_and_each_write() {
     let rows: Vec<Vec<&str>> =
         stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     for (keys, name) in
-        [("1", "greeting"), ("2", "users/"), ("1", "ann"), ("3", "keys)"), ("1", "like)")]
+        [("1", "greeting"), ("2", "users/"), ("1", "ann"), ("3", "keys)"), ("2", "like)")]
     {
         let row = rows.iter().find(|row| row.first() == Some(&keys) && row.last() == Some(&name));
         assert!(row.is_some(), "{keys} {name}: {stdout}");

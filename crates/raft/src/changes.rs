@@ -423,7 +423,7 @@ impl Quorum {
     // --- The set
 
     /// Whether a change waits for somebody, or is in the log and not committed.
-    pub(crate) fn is_changing(&self) -> bool {
+    pub fn is_changing(&self) -> bool {
         let committed = self.high_watermark;
         self.has_change() || committed.is_some() && self.decrees.newest() >= committed
     }

@@ -10,7 +10,7 @@ use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
 use crate::role::{Follower, Role, Standing};
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId};
 
 impl Quorum {
     /// Follows `standing.leader`, which must be known and another.
@@ -98,6 +98,7 @@ impl Quorum {
             max_bytes: self.config.fetch_max_bytes,
             round: Some(round),
             no_room: false,
+            format_level: FormatLevel::ZERO,
             never_leads: self.config.never_lead,
         });
         // Without an id it can never count, so its fetch acknowledges nothing.

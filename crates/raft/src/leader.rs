@@ -18,7 +18,7 @@ use crate::reads::Reads;
 use crate::role::{Role, Standing};
 use crate::unchanged::Unchanged;
 use crate::voters::Voter;
-use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
+use quorate_base::{FormatLevel, Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
 
 /// What a leader knows of another replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +38,9 @@ pub struct Progress {
     pub caught_up_at: Option<Time>,
     /// Whether its disk was full at its last fetch; `None` from a peer that does not tell.
     pub no_room: Option<bool>,
+    /// The newest format level that it spoke at its last fetch; `None` from a peer that does not
+    /// tell, and of one that this leader has not heard (rule P79).
+    pub format_level: Option<FormatLevel>,
     /// What it said of itself in this epoch, where the voters are static: the voter set has no
     /// place for it (rule P70).
     pub said: Option<Voter>,
@@ -75,6 +78,7 @@ impl Progress {
             caught_up_at: None,
             leader_end: Offset::ZERO,
             no_room: None,
+            format_level: None,
             said: None,
             never_leads: false,
             echo: 0,
@@ -362,6 +366,7 @@ impl Quorum {
         progress.tagged = fetch.round.is_some();
         progress.never_leads = fetch.never_leads;
         progress.no_room = fetch.round.map(|_| fetch.no_room);
+        progress.format_level = fetch.round.map(|_| fetch.format_level);
         if !counts {
             return;
         }

@@ -7,7 +7,9 @@
 use crate::effect::BatchMark;
 use crate::unchanged::Unchanged;
 use crate::voters::Voter;
-use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Uuid};
+use quorate_base::{
+    Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Uuid,
+};
 use std::sync::Arc;
 
 /// A place where a replica listens, as the voter set and the answers of its peers name it.
@@ -151,6 +153,9 @@ pub struct Fetch {
     /// Whether the sender's disk is full, so that it stores no more records. Told by whoever sends
     /// this; a leader decides nothing on it, but names its successors accordingly.
     pub no_room: bool,
+    /// The newest format level that the sender speaks. Told by whoever sends this; the core only
+    /// keeps it (rule P79).
+    pub format_level: FormatLevel,
     /// Whether the sender is not to lead (rule P66).
     pub never_leads: bool,
 }

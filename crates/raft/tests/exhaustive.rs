@@ -3,7 +3,9 @@
 //! crate.
 #![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid};
+use quorate_base::{
+    Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid,
+};
 use quorate_raft::*;
 use std::sync::Arc;
 
@@ -350,6 +352,7 @@ fn check_high_watermark(voters: u32, ends: &[u64], durable: bool) {
             max_bytes: 1,
             round: None,
             no_room: false,
+            format_level: FormatLevel::ZERO,
             never_leads: false,
         };
         let input = Input::Request { ticket: Ticket(at as u64), body: Request::Fetch(fetch) };

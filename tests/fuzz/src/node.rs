@@ -177,6 +177,7 @@ fn draw_request(rng: &mut Rng) -> Vec<u8> {
                 understands: rng.below(3) as i8,
                 required: small(rng),
                 read_round: small(rng),
+                format_level: rng.below(3) as u16,
                 tags: vec![],
             });
             let partition = FetchRequestPartition {
@@ -452,7 +453,7 @@ impl World {
                 }
             }
             Out::BeginAnew { why } => panic!("a peer damaged our files: {why}"),
-            Out::Fatal { why } => panic!("a peer brought us down: {why}"),
+            Out::TooOld { why } | Out::Fatal { why } => panic!("a peer brought us down: {why}"),
             Out::Pause { .. } | Out::Resume { .. } => {}
             Out::Answer { .. } | Out::Reply { .. } | Out::Stopped => {
                 panic!("nobody asked for that")

@@ -10,7 +10,7 @@
 pub mod locks;
 
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Time};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, Span, Time};
 use quorate_machine::{Answer, Batch, Machine, OwnedRecord, Proposal, Record, Request};
 use std::collections::BTreeMap;
 
@@ -88,6 +88,16 @@ impl<M: Machine> Quorum<M> {
         let answers = answers.collect();
         self.append();
         answers
+    }
+
+    /// Asks the leader's machine for a level. True if that makes a record.
+    pub fn raise(&mut self, level: FormatLevel) -> bool {
+        let (machine, _) = &mut self.replicas[self.leader];
+        machine.raise(self.end, level, &mut self.out);
+        assert_eq!(self.out.finish(), None, "nobody asked");
+        let raised = !self.out.is_empty();
+        self.append();
+        raised
     }
 
     /// Lets time pass and timers fire, never early.

@@ -142,6 +142,7 @@ impl<M: Machine> Replica<M> {
     pub(super) fn send(&mut self, call: Call, to: Destination, mut body: quorate_raft::Request) {
         if let quorate_raft::Request::Fetch(fetch) = &mut body {
             fetch.no_room = self.room.is_full();
+            fetch.format_level = self.speaks_up_to();
         }
         let class = match body {
             // Asked in the place of a fetch.

@@ -4,7 +4,7 @@
 use super::{Asked, ColdUse, Replica, Serve};
 use crate::inbound::Place;
 use crate::out::{BadRead, ConnId, Out, ReadId, Reading};
-use crate::translate::{self, Moment, Refusal, Refused};
+use crate::translate::{self, Moment, Refusal, Refused, Wanted};
 use bytes::Bytes;
 use quorate_base::{Cleaned, Epoch, ReplicaKey};
 use quorate_log::Read;
@@ -29,8 +29,10 @@ impl<M: Machine> Replica<M> {
         let place = self.inbound.admit(conn, bytes, &mut self.out);
         let asked = Asked { place, correlation, version, api };
         let taken = match api {
-            Served::ApiVersions => translate::api_versions(request, &self.settings.names)
-                .map(|frame| self.inbound.answer(place, frame, &mut self.out)),
+            Served::ApiVersions => {
+                translate::api_versions(request, &self.settings.names, self.format())
+                    .map(|frame| self.inbound.answer(place, frame, &mut self.out))
+            }
             Served::Forward => {
                 translate::forwarded(request).map(|request| self.take_forwarded(asked, request))
             }
@@ -53,14 +55,15 @@ impl<M: Machine> Replica<M> {
             | Served::FetchSnapshot
             | Served::AddRaftVoter
             | Served::RemoveRaftVoter
-            | Served::UpdateFeatures
             | Served::UpdateRaftVoter => translate::request(request, api, &self.settings.names)
-                .map(|body| {
-                    self.note_directory(&body);
-                    let ticket = Ticket(self.number());
-                    self.tickets.insert(ticket, asked);
-                    self.inputs.push_back(Input::Request { ticket, body });
-                }),
+                .map(|body| self.ask_core(asked, body)),
+            Served::UpdateFeatures => translate::wanted(request).map(|wanted| match wanted {
+                Wanted::Voters(upgrade) => self.ask_core(asked, Request::Upgrade(upgrade)),
+                Wanted::Format { level, validate_only } => {
+                    self.ask_to_raise(asked, level, validate_only);
+                }
+                Wanted::NotUp => self.refuse_to_lower(asked),
+            }),
         };
         match taken {
             Ok(()) => {}
@@ -84,6 +87,20 @@ impl<M: Machine> Replica<M> {
                 }
             }
         }
+    }
+
+    /// Hands a request on to the protocol, which answers it in a turn.
+    fn ask_core(&mut self, asked: Asked, body: Request) {
+        self.note_directory(&body);
+        if let Request::AddVoter(add) = &body
+            && let Some((needed, told)) = self.too_old_to_vote(add.key)
+        {
+            let frame = translate::too_old_to_vote(asked, add.key, needed, told);
+            return self.answer_place(asked.place, frame);
+        }
+        let ticket = Ticket(self.number());
+        self.tickets.insert(ticket, asked);
+        self.inputs.push_back(Input::Request { ticket, body });
     }
 
     /// A voter is known by its id alone, so two nodes of one id would count as one that holds what

@@ -3,6 +3,7 @@
 
 use super::Replica;
 use crate::lane::{Errand, Report};
+use crate::level::Found;
 use crate::out::Out;
 use crate::snapshots::Taken;
 use crate::status::number;
@@ -70,6 +71,7 @@ impl<M: Machine> Replica<M> {
                 }
             }
             Report::Loaded { id, timestamp_ms, machine } => self.loaded(id, timestamp_ms, *machine),
+            Report::TooNew { id, level } => self.stop_below(level, Found::Snapshot(id)),
             Report::Checked { id, fault } => self.checked(id, fault.as_deref()),
             Report::Unreadable { id, why } => self.unreadable(id, &why),
         }
@@ -226,7 +228,8 @@ impl<M: Machine> Replica<M> {
                 assert!(self.leading.serving.is_none(), "a leader never loads a snapshot");
                 self.applied.load(id);
                 let machine = Box::new(self.machine.fresh());
-                self.push(Out::Lane(Errand::Load { id, machine }));
+                let newest = self.loads_up_to();
+                self.push(Out::Lane(Errand::Load { id, machine, newest }));
             }
             Some(_) => {}
             None if upto < start && durable >= start => {

@@ -376,6 +376,9 @@ impl<M: Machine + Send + 'static> Node<M> {
                 Out::Lane(errand) => self.lane.submit(errand),
                 Out::BeginAnew { why } => self.anew = Some(Anew::Damaged(why)),
                 Out::StartOver => self.anew = Some(Anew::StartOver),
+                Out::TooOld { why } => {
+                    return Err(Fatal(format!("in {}: {why}", self.config.directory.display())));
+                }
                 Out::Fatal { why } => return Err(Fatal(why)),
                 Out::Stopped => self.stopped = true,
             }

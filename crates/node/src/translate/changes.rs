@@ -5,7 +5,9 @@
 
 use super::inbound::{self, Refusal, Refused, check_cluster};
 use super::{Names, decrees, error_code, error_kind, features, key, wire_directory};
+use crate::level::FORMAT_FEATURE;
 use crate::replica::Asked;
+use quorate_base::{FormatLevel, ReplicaKey};
 use quorate_raft::{AddVoter, ChangeAnswer, RemoveVoter};
 use quorate_wire::message::{
     AddRaftVoterRequest, AddRaftVoterResponse, RemoveRaftVoterRequest, RemoveRaftVoterResponse,
@@ -71,6 +73,33 @@ pub(super) fn refusal(
         }
     };
     Some(refuse(asked, code, Some(words)))
+}
+
+/// The answer to a request for a voter that does not speak the format level of the store, or has
+/// not told what it speaks.
+pub(crate) fn too_old_to_vote(
+    asked: Asked,
+    key: ReplicaKey,
+    needed: FormatLevel,
+    told: Option<FormatLevel>,
+) -> Result<Frame, Error> {
+    let (code, words) = match told {
+        Some(newest) => (
+            ErrorCode::InvalidRequest,
+            format!(
+                "{key} speaks {FORMAT_FEATURE} up to {newest}, and this store is at {needed}: as a voter it would stop itself; start a \
+                 newer build there first"
+            ),
+        ),
+        None => (
+            ErrorCode::RequestTimedOut,
+            format!(
+                "{key} has not told this leader which {FORMAT_FEATURE} it speaks, and this store is at {needed}; nothing was changed, \
+                 start it as an observer of this quorum and ask again once it has all (a node of Kafka's never tells)"
+            ),
+        ),
+    };
+    refuse(asked, code, Some(words))
 }
 
 /// An answer with this code and these words; of success, with none.

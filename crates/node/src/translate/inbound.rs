@@ -6,11 +6,11 @@ use super::{
 };
 use crate::replica::Asked;
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch, Span, Uuid};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, Span, Uuid};
 use quorate_raft as raft;
 use quorate_raft::{FetchHighWatermark, Fetched, LeaderView};
 use quorate_wire::message as wire;
-use quorate_wire::{ApiKey, Error, ErrorCode, Frame, RequestFrame, Served, encode_response};
+use quorate_wire::{Error, ErrorCode, Frame, RequestFrame, Served, encode_response};
 
 /// The most that one fetch is answered with, whatever it asks for, but for a batch that is larger:
 /// Kafka's limit. What a peer asks for is memory of ours.
@@ -46,51 +46,6 @@ pub(super) fn partition_error(code: ErrorCode) -> Refused {
     Refused::Answer(Refusal::Partition(code))
 }
 
-/// To an ApiVersions request of a version that we do not speak: our versions, in the form all read.
-pub(crate) fn unsupported(error: &Error) -> Option<Frame> {
-    let Error::UnsupportedVersion { api: ApiKey::ApiVersions, correlation_id, .. } = error else {
-        return None;
-    };
-    encode_response(wire::ApiVersionsResponse::unsupported_version(), 0, *correlation_id).ok()
-}
-
-/// The answer to an ApiVersions request.
-pub(crate) fn api_versions(request: RequestFrame, names: &Names) -> Result<Frame, Refused> {
-    let (version, correlation) = (request.header.version, request.header.correlation_id);
-    request.decode::<wire::ApiVersionsRequest>().map_err(close)?;
-    let announced = |served: &Served| {
-        let max_version = names.speaks.newest(*served)?;
-        Some(wire::ApiVersion { max_version, ..wire::ApiVersion::from(served.api()) })
-    };
-    // A node of Kafka's that takes this one for the active controller has to be told that it is not
-    // [P69].
-    let mut api_keys: Vec<_> =
-        Served::ALL.iter().filter_map(announced).chain(quorate_wire::only_active()).collect();
-    api_keys.sort_by_key(|api| api.api_key);
-    // Readers of older versions know no range that begins at 0.
-    let supported_features = match version {
-        ..=3 => Vec::new(),
-        _ => vec![kraft_feature()],
-    };
-    let response = wire::ApiVersionsResponse {
-        api_keys,
-        supported_features,
-        ..wire::ApiVersionsResponse::default()
-    };
-    encode_response(response, version, correlation).map_err(close)
-}
-
-/// What a leader that is to add this node as a voter has to know of it (KIP-853).
-fn kraft_feature() -> wire::SupportedFeature {
-    let (least, greatest) = raft::KRAFT_VERSIONS;
-    wire::SupportedFeature {
-        name: super::KRAFT_VERSION.to_owned(),
-        min_version: least as i16,
-        max_version: greatest as i16,
-        ..wire::SupportedFeature::default()
-    }
-}
-
 /// A request of the protocol.
 pub(crate) fn request(
     request: RequestFrame,
@@ -118,14 +73,12 @@ pub(crate) fn request(
         Served::AddRaftVoter => {
             changes::add(request.decode().map_err(close)?, names).map(raft::Request::AddVoter)
         }
-        Served::UpdateFeatures => {
-            features::upgrade(&request.decode().map_err(close)?).map(raft::Request::Upgrade)
-        }
         Served::RemoveRaftVoter => {
             changes::remove(request.decode().map_err(close)?, names).map(raft::Request::RemoveVoter)
         }
         Served::ApiVersions
         | Served::Forward
+        | Served::UpdateFeatures
         | Served::DescribeQuorum
         | Served::DescribeCluster => Err(Refused::Close("not a request of the protocol".into())),
     }
@@ -253,6 +206,7 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
         max_bytes: u32::try_from(request.max_bytes).unwrap_or(0).min(FETCH_BYTES_MAX),
         never_leads: marks.as_ref().is_some_and(|marks| marks.understands & wire::NEVER_LEADS != 0),
         no_room: marks.as_ref().is_some_and(|marks| marks.understands & wire::NO_ROOM != 0),
+        format_level: FormatLevel(marks.as_ref().map_or(0, |marks| marks.format_level)),
         round: marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
     })
 }

@@ -182,6 +182,7 @@ impl Names {
                     | if fetch.no_room { wire::NO_ROOM } else { 0 }
                     | if fetch.never_leads { wire::NEVER_LEADS } else { 0 },
                 read_round: round as i64,
+                format_level: fetch.format_level.0,
                 ..wire::FetcherMarks::default()
             }),
             ..wire::FetchRequestPartition::default()

@@ -12,7 +12,7 @@
 )]
 
 use bytes::Bytes;
-use quorate_base::{Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
+use quorate_base::{FormatLevel, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::{Disk, MemoryDisk, Meta, Reserved, Store, format};
 use quorate_machine::kv::{Condition, Query, Reply, Write};
 use quorate_machine::{Kv, Machine, Request, Sessioned};
@@ -79,10 +79,16 @@ pub struct World {
     pub failed: Vec<(u32, String)>,
     /// Who wanted to begin anew, and why.
     pub anew: Vec<(u32, String)>,
+    /// Who stopped at a format level that is above what it speaks, and its words.
+    pub too_old: Vec<(u32, String)>,
+    /// The newest level that each node speaks, where it is not the build's.
+    pub levels: BTreeMap<u32, FormatLevel>,
     /// What the last start had to mend.
     pub notes: Vec<String>,
     /// What the stranger of `exchange` was answered.
     told: Option<Bytes>,
+    /// The same of `exchange_all`, by connection.
+    heard: BTreeMap<ConnId, Bytes>,
     answered: usize,
     next: u64,
 }
@@ -117,17 +123,28 @@ impl World {
             value_bytes: 200,
             failed: Vec::new(),
             anew: Vec::new(),
+            too_old: Vec::new(),
+            levels: BTreeMap::new(),
             notes: Vec::new(),
             told: None,
+            heard: BTreeMap::new(),
             answered: 0,
             next: 0,
         }
+    }
+
+    /// A node that observes, not started.
+    pub fn add_observer(&mut self) -> u32 {
+        let id = self.disks.len() as u32 + 1;
+        self.disks.push(empty_disk(id));
+        id
     }
 
     pub fn start(&mut self, id: u32) -> Result<(), StartError> {
         let own = Endpoint { listener: "CONTROLLER".into(), host: format!("n{id}"), port: 9093 };
         let (mut config, disk) = (config(id, self.voters), self.disks[id as usize - 1].clone());
         (self.tune)(&mut config);
+        config.newest_level = self.levels.get(&id).copied().unwrap_or(config.newest_level);
         let machine = Sessioned::new(Kv::new());
         let Started { replica, store, disk, notes } =
             start(&config, own, disk.clone(), machine, u64::from(id), self.now)?;
@@ -205,6 +222,9 @@ impl World {
         while let Some((id, conn, frame)) = self.wire.pop_front() {
             busy = true;
             if id == STRANGER {
+                if let Some(frame) = &frame {
+                    self.heard.insert(conn, frame.clone());
+                }
                 self.told = frame.or(self.told.take());
                 continue;
             }
@@ -291,6 +311,10 @@ impl World {
                 self.stop(id);
             }
             Out::StartOver => panic!("node {id} starts over, and nothing is cleaned"),
+            Out::TooOld { why } => {
+                self.too_old.push((id, why));
+                self.stop(id);
+            }
             Out::Fatal { why } => panic!("node {id} gives up: {why}"),
             Out::Pause { .. } | Out::Resume { .. } | Out::Reply { .. } | Out::Stopped => {}
         }
@@ -359,6 +383,34 @@ impl World {
         let answer = ResponseFrame::parse(self.told.take().unwrap()).unwrap();
         assert_eq!(answer.correlation_id, 7);
         answer.decode(version).unwrap()
+    }
+
+    /// Asks a node all of this at once, on a connection each; the answers in their order.
+    pub fn exchange_all<Q: Message, A: Message, const N: usize>(
+        &mut self,
+        of: u32,
+        questions: [Q; N],
+    ) -> Vec<A> {
+        let mut asked = Vec::new();
+        for question in questions {
+            self.next += 1;
+            let (own, other) = (ConnId(self.next), ConnId(!self.next));
+            self.conns.insert(own, (STRANGER, other));
+            self.conns.insert(other, (of, own));
+            let header = RequestHeader::new(Q::API, Q::API.newest(), 7, None);
+            let frame = encode_request(header, question).unwrap().into_payload();
+            self.wire.push_back((of, other, Some(frame)));
+            asked.push(own);
+        }
+        self.heard.clear();
+        self.until("the stranger is answered", |world| {
+            asked.iter().all(|own| world.heard.contains_key(own))
+        });
+        let answer = |own: &ConnId| {
+            let answer = ResponseFrame::parse(self.heard[own].clone()).unwrap();
+            answer.decode(Q::API.newest()).unwrap()
+        };
+        asked.iter().map(answer).collect()
     }
 
     pub fn leader(&self) -> Option<u32> {

@@ -3,7 +3,7 @@
 
 use crate::*;
 use quorate_base::{
-    Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid,
+    Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -104,6 +104,7 @@ impl Nonsense {
                     max_bytes: 100,
                     round: self.maybe(round),
                     no_room: false,
+                    format_level: FormatLevel::ZERO,
                     never_leads: false,
                 })
             }

@@ -1,7 +1,9 @@
 //! Single replicas, step by step, for rules whose breach a random run would seldom show.
 
 use crate::*;
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid};
+use quorate_base::{
+    Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid,
+};
 use std::sync::Arc;
 
 const EPOCH: Epoch = Epoch(5);
@@ -159,6 +161,7 @@ fn fetch(id: u32, at: u64, epoch: u32, round: Option<u64>) -> Request {
         max_bytes: 1_000,
         round,
         no_room: false,
+        format_level: FormatLevel::ZERO,
         never_leads: false,
     })
 }

@@ -5,7 +5,7 @@
 //! what a line says already are left out.
 
 use crate::cluster::{Cluster, Disk, Event, Message, Picture};
-use quorate_base::{Cleaned, Offset, ReplicaId, ReplicaKey};
+use quorate_base::{Cleaned, FormatLevel, Offset, ReplicaId, ReplicaKey};
 use quorate_raft::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -463,7 +463,9 @@ pub fn progress(cluster: &Cluster, at: ReplicaId) -> Vec<String> {
         let said = progress.said.as_ref().and_then(|said| said.endpoints.first());
         let said = said.map_or(String::new(), |at| format!(", listens at {}", at.host));
         let id = progress.key.id;
-        format!("{kind} {id} end={end} fetched {fetched}, caught up {caught_up}{said}")
+        let level = progress.format_level.filter(|level| *level > FormatLevel::ZERO);
+        let level = level.map_or(String::new(), |level| format!(", level {level}"));
+        format!("{kind} {id} end={end} fetched {fetched}, caught up {caught_up}{said}{level}")
     };
     let voters = view.followers.iter().map(|progress| line(progress, "voter"));
     voters.chain(view.observers.iter().map(|progress| line(progress, "observer"))).collect()

@@ -5,7 +5,7 @@
 
 use super::words::Words;
 use crate::cluster::{Cluster, Record, endpoints, key};
-use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, Span};
+use quorate_base::{Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, Span};
 use quorate_raft::*;
 
 pub fn request(
@@ -61,6 +61,7 @@ pub fn request(
             max_bytes: 1_000_000,
             round: words.number("round"),
             no_room: false,
+            format_level: FormatLevel(words.number("level").unwrap_or(0) as u16),
             never_leads: false,
         }),
         "fetchsnapshot" => Request::FetchSnapshot(FetchSnapshot {

@@ -8,7 +8,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use crate::cluster::{Cluster, Message, Record, Shape, endpoints, key};
-use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Uuid};
+use quorate_base::{
+    Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Rng, Span, Uuid,
+};
 use quorate_raft::*;
 use std::collections::BTreeSet;
 
@@ -334,6 +336,7 @@ impl Walk {
                 max_bytes: 1_000,
                 round: self.rng.one_in(2).then(|| self.rng.below(4)),
                 no_room: false,
+                format_level: FormatLevel::ZERO,
                 never_leads: false,
             }),
             2 => Request::BeginQuorumEpoch(BeginQuorumEpoch {

@@ -81,6 +81,7 @@ impl<C: Clients> World<C> {
                 format!("cannot write the snapshot {id}: {why}")
             }
             Report::Loaded { id, .. } => format!("has loaded the snapshot {id}"),
+            Report::TooNew { id, level } => format!("finds level {level} in the snapshot {id}"),
             Report::Checked { id, fault: None } => format!("finds the snapshot {id} whole"),
             Report::Checked { id, fault: Some(why) } => {
                 format!("finds the snapshot {id} damaged: {why}")

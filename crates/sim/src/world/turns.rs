@@ -166,7 +166,7 @@ impl<C: Clients> World<C> {
                 Out::Lane(errand) => self.errand(node, errand)?,
                 Out::BeginAnew { why } => repair = Some(why),
                 Out::StartOver => return Err(gives_up(node, "starts over; no log is cleaned")),
-                Out::Fatal { why } => return Err(gives_up(node, &why)),
+                Out::TooOld { why } | Out::Fatal { why } => return Err(gives_up(node, &why)),
                 Out::Stopped => stopped = true,
             }
         }

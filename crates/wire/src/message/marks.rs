@@ -27,13 +27,22 @@ pub struct FetcherMarks {
     /// The last read round it saw from this leader in this epoch; -1 none. An echo proves that the
     /// sender still followed when the round was opened.
     pub read_round: i64,
+    /// Tag 0: the newest format level that the fetcher speaks
+    /// (docs/decisions/0010-format-level.md); absent: 0.
+    pub format_level: u16,
     /// Tagged fields that we do not know.
     pub tags: Tags,
 }
 
 impl Default for FetcherMarks {
     fn default() -> FetcherMarks {
-        FetcherMarks { understands: 0, required: -1, read_round: -1, tags: Tags::new() }
+        FetcherMarks {
+            understands: 0,
+            required: -1,
+            read_round: -1,
+            format_level: 0,
+            tags: Tags::new(),
+        }
     }
 }
 
@@ -42,7 +51,9 @@ impl Walk for FetcherMarks {
         c.i8("Understands", &mut self.understands)?;
         c.i64("Required", &mut self.required)?;
         c.i64("ReadRound", &mut self.read_round)?;
-        c.unknown_tags(&mut self.tags)
+        c.tags(&mut self.tags, |c, open| {
+            c.tag(open, 0, &mut self.format_level, 0, |c, level| c.u16("FormatLevel", level))
+        })
     }
 }
 
