@@ -44,6 +44,12 @@ pub trait Machine: Send + 'static {
     /// must not depend on anything but the state and the batch.
     fn apply(&mut self, batch: &Batch<'_>);
 
+    /// The applied state as it is now, to ask questions of while this machine goes on: nothing that
+    /// is applied here later shows in it. As cheap as `snapshot`, since much may be shared.
+    fn view(&self) -> Self
+    where
+        Self: Sized;
+
     /// Answers from the applied state; never from the tail, which may yet be lost.
     fn query(&self, query: &Self::Query) -> Self::Reply;
 

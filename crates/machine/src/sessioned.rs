@@ -241,6 +241,16 @@ impl<M: Machine> Machine for Sessioned<M> {
         }
     }
 
+    fn view(&self) -> Sessioned<M> {
+        Sessioned {
+            inner: self.inner.view(),
+            state: self.state.clone(),
+            lead: None,
+            #[cfg(mutants)]
+            forgets_stamps: self.forgets_stamps,
+        }
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         let mut own = 0;
         for record in batch.records {

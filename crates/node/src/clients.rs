@@ -60,6 +60,8 @@ pub(crate) struct Read<Q> {
     pub origin: Origin,
     /// `None` for a forwarded read: it asks only for the offset to read at.
     pub query: Option<Q>,
+    /// The least version that will do; `None` for what must see all that was acknowledged.
+    pub least: Option<Offset>,
     pub due: Time,
 }
 

@@ -44,7 +44,7 @@ impl<M: Machine> Replica<M> {
                     });
                 }
                 Passed::ReadOffset => {
-                    self.clients.reads.push_back(Read { origin, query: None, due })
+                    self.clients.reads.push_back(Read { origin, query: None, least: None, due })
                 }
             }
         }

@@ -18,8 +18,20 @@ const QUEUE: usize = 16_384;
 pub enum Consistency {
     /// Sees every write that was acknowledged before the read was asked.
     Linearizable,
-    /// This node's applied state, whatever the leader has by now.
+    /// The newest version that this node has, whatever the leader has by now.
     Local,
+    /// The same, once it is this version or a later one: who wrote reads its own write, anywhere.
+    AtLeast(Offset),
+}
+
+impl Consistency {
+    /// The least version that a read of one node must see.
+    pub(crate) fn least(self) -> Offset {
+        match self {
+            Consistency::AtLeast(version) => version,
+            Consistency::Local | Consistency::Linearizable => Offset::ZERO,
+        }
+    }
 }
 
 /// What went wrong with a request.
@@ -44,6 +56,13 @@ pub enum Error {
     /// The disk of the node that was asked is full, so that it cannot come to hold what the read
     /// must see.
     LeftBehind,
+    /// This node has not come to the version that was asked for in the time given.
+    NotYet {
+        /// Which was asked for.
+        asked: Offset,
+        /// Which it has; `None` if it is still copying its first one.
+        has: Option<Offset>,
+    },
     /// The node stops.
     Stopped,
 }
@@ -66,6 +85,14 @@ impl fmt::Display for Error {
             ),
             Error::LeftBehind => f.write_str(
                 "the disk of this node is full, so it cannot store the records that this read must see; ask another node, or make room on this one's disk and try again",
+            ),
+            Error::NotYet { asked, has: Some(has) } => write!(
+                f,
+                "this node has version {has} and did not come to {asked} in time; ask again or another node, and be sure that this version came with an answer of this store"
+            ),
+            Error::NotYet { asked, has: None } => write!(
+                f,
+                "this node is still copying its first version of the store and did not come to {asked} in time; ask again or another node"
             ),
             Error::Stopped => f.write_str("the node is stopping"),
         }

@@ -369,8 +369,9 @@ impl<M: Machine> Replica<M> {
         {
             self.conclude(pending.write, Ok(pending.answer));
         }
+        let version = self.is_version();
         while let Some(first) = self.clients.unapplied.first_entry() {
-            if *first.key() > applied {
+            if *first.key() > applied || !version {
                 break;
             }
             for waiting in first.remove() {
@@ -461,7 +462,7 @@ impl<M: Machine> Replica<M> {
         }
         self.clients.reads.retain(|read| {
             !late(&read.due) || {
-                reads_failed.push(read.origin);
+                reads_failed.push((read.origin, read.least));
                 false
             }
         });
@@ -478,7 +479,7 @@ impl<M: Machine> Replica<M> {
             waiting.retain_mut(|waiting| match waiting {
                 Waiting::Read(read) => {
                     !late(&read.due) || {
-                        reads_failed.push(read.origin);
+                        reads_failed.push((read.origin, read.least));
                         false
                     }
                 }
@@ -497,8 +498,16 @@ impl<M: Machine> Replica<M> {
         for (origin, failure) in failed {
             self.fail(origin, failure);
         }
-        for origin in reads_failed {
-            self.fail_read(origin);
+        for (origin, least) in reads_failed {
+            match (origin, least) {
+                (Origin::Client(client), Some(asked)) => {
+                    let has = self.version();
+                    self.push(Out::Reply { client, reply: Err(Error::NotYet { asked, has }) });
+                }
+                (Origin::Client(_) | Origin::Forwarded { .. } | Origin::Nobody, _) => {
+                    self.fail_read(origin);
+                }
+            }
         }
         self.sweep_flights();
     }

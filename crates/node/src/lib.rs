@@ -23,6 +23,7 @@ mod links;
 mod mutants;
 mod once;
 mod out;
+mod published;
 mod replica;
 pub mod runtime;
 mod seats;
@@ -37,5 +38,6 @@ pub use level::FORMAT_FEATURE;
 #[cfg(mutants)]
 pub use mutants::Mutant;
 pub use out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};
+pub use published::Published;
 pub use replica::{Replica, Settings, Stays};
 pub use translate::Names;

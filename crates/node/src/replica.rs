@@ -27,13 +27,14 @@ use crate::leading::{Leading, WRITE_BYTES_MAX};
 use crate::links::{Links, News};
 use crate::once::Once;
 use crate::out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};
+use crate::published::Published;
 use crate::snapshots::Making;
 use crate::status::RoleChange;
 use crate::translate::{self, Names};
 use bytes::Bytes;
 use full_disk::Room;
 use levels::Levels;
-use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
+use quorate_base::{Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
 use quorate_log::Log;
 use quorate_machine::Machine;
 use quorate_raft::{
@@ -125,6 +126,7 @@ pub struct Replica<M: Machine> {
     pub(crate) quorum: Quorum,
     pub(crate) log: Log,
     pub(crate) machine: M,
+    pub(crate) published: Published<M>,
     pub(crate) now: Time,
     pub(crate) started: Time,
     /// Wall clock of this turn, for the timestamps of batches.
@@ -173,6 +175,8 @@ pub struct Replica<M: Machine> {
     fetched: BTreeMap<Call, FetchedRecords>,
     /// The piece of a snapshot in the answer that the core is given.
     piece: Option<(Call, Bytes)>,
+    /// What the leader's log lacks, by the answer that the core is given.
+    told: Cleaned,
     serves: Vec<Serve>,
     /// With the generation of the log that planned the read.
     cold: BTreeMap<ReadId, (u64, ColdUse)>,
@@ -218,6 +222,7 @@ impl<M: Machine> Replica<M> {
             quorum,
             log,
             machine,
+            published: Published::new(Offset::ZERO),
             now,
             started: now,
             wall_ms: 0,
@@ -235,6 +240,7 @@ impl<M: Machine> Replica<M> {
             tickets: BTreeMap::new(),
             fetched: BTreeMap::new(),
             piece: None,
+            told: Cleaned::NEVER,
             serves: Vec::new(),
             cold: BTreeMap::new(),
             next: 0,
@@ -367,13 +373,9 @@ impl<M: Machine> Replica<M> {
         self.clients.reads.push_back(crate::clients::Read {
             origin,
             query: Some(query),
+            least: None,
             due: now + patience,
         });
-    }
-
-    /// The applied state's reply, and its end; whatever the leader has by now.
-    pub fn read_local(&self, query: &M::Query) -> (M::Reply, Offset) {
-        (self.machine.query(query), self.applied.upto)
     }
 
     /// Whether more requests of this process are to be taken in; those that wait have enough bytes
@@ -446,6 +448,7 @@ impl<M: Machine> Replica<M> {
         self.end_of_draining();
         self.load_when_behind();
         self.apply();
+        self.publish();
         self.make_snapshots();
         self.retain();
         self.take_lead_when_due();

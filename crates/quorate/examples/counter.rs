@@ -14,6 +14,10 @@ impl Machine for Counter {
         Counter::default()
     }
 
+    fn view(&self) -> Counter {
+        Counter(self.0)
+    }
+
     fn propose(&mut self, _: Time, _: Offset, _: &Request, out: &mut Proposal) {
         out.record(None, Some(b"+1"));
         out.answer(Answer::Done("counted".into()));

@@ -98,6 +98,7 @@ async fn ask<M: Machine>(
                 | Error::TooLarge { .. }
                 | Error::OutOfRoom
                 | Error::LeftBehind
+                | Error::NotYet { .. }
                 | Error::Stopped,
             ) if unknown => break,
             Err(
@@ -105,6 +106,7 @@ async fn ask<M: Machine>(
                 | Error::TooLarge { .. }
                 | Error::OutOfRoom
                 | Error::LeftBehind
+                | Error::NotYet { .. }
                 | Error::Stopped),
             ) => {
                 return Err(SessionError::Unanswered(error));

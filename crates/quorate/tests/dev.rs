@@ -172,14 +172,24 @@ fn check_commands(urls: &str) {
     let put = check(&["kv", "put", "cli", "1", "--if-absent", "--json"], 0, "version");
     let version = serde_json::from_str::<Value>(&put).unwrap()["version"].to_string();
     check(&["kv", "put", "cli", "2", "--if-absent"], 1, &format!("the key has version {version}"));
-    let replaced = format!(" in place of {version}\n");
+    let replaced = format!(" in place of {version}; the store is at ");
     check(&["kv", "put", "cli", "2", "--if-version", &version], 0, &replaced);
     assert_eq!(check(&["kv", "get", "cli"], 0, "2"), "2", "the value and nothing else");
     check(&["kv", "get", "cli", "--json"], 0, "\"value\":\"2\"");
     check(&["kv", "list", "cli"], 0, "\tcli\t2\n");
     assert_eq!(check(&["kv", "list", "by", "--limit", "2"], 0, "by1").lines().count(), 2);
+    // Who wrote reads its own write, wherever it asks.
+    for number in 0..20 {
+        let put = check(&["kv", "put", "own", &number.to_string(), "--json"], 0, "state");
+        let state = serde_json::from_str::<Value>(&put).unwrap()["state"].to_string();
+        for node in urls.split(',') {
+            let get = ["kv", "get", "own", "--local", "--min-version", &state, "--http", node];
+            assert_eq!(run(&get), (0, number.to_string(), String::new()));
+        }
+    }
+    check(&["kv", "delete", "own"], 0, "deleted version");
     check(&["kv", "delete", "cli"], 0, "deleted version");
-    check(&["kv", "put", "cli", "3"], 0, ", a new key\n");
+    check(&["kv", "put", "cli", "3"], 0, ", a new key; the store is at ");
     check(&["kv", "delete", "cli"], 0, "deleted version");
     check(&["kv", "get", "cli"], 1, "no such key");
     check(&["kv", "put", "", "v"], 2, "the key is empty");

@@ -8,7 +8,7 @@
 use quorate::http::{self, Store};
 use quorate_base::{Epoch, Offset, Time};
 use quorate_machine::{Batch, Kv, Machine, Proposal, Sessioned};
-use quorate_node::handle::{Ask, Error, Handle, Stays};
+use quorate_node::handle::{Ask, Consistency, Error, Handle, Stays};
 use quorate_node::status::Status;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -70,6 +70,12 @@ async fn replica(mut queue: mpsc::Receiver<Ask<Store>>, mood: Arc<Mutex<Mood>>) 
                 drop(records);
                 out.clear();
                 let _ = answer.send(Ok(told));
+            }
+            // It has come as far as it ever will.
+            (Ask::Read { consistency: Consistency::AtLeast(asked), answer, .. }, _)
+                if asked > end =>
+            {
+                let _ = answer.send(Err(Error::NotYet { asked, has: Some(end) }));
             }
             (Ask::Read { query, answer, .. }, _) => {
                 let _ = answer.send(Ok((machine.query(&query), end)));
@@ -201,12 +207,18 @@ fn a_value_comes_back_as_it_was_put_with_its_version() {
         "{\"version\":1,\"previous\":null}\n",
     );
     assert_eq!(put.header("etag"), Some("\"1\""));
+    assert_eq!(put.header("quorate-version"), Some("2"), "the state that holds it");
     let got = check(&server, ("GET", "/v1/kv/a/b/c", "", ""), 200, "va\u{e9}lue");
     assert_eq!(got.header("etag"), Some("\"1\""));
     assert_eq!(got.header("quorate-version"), Some("2"));
     check(&server, ("GET", "/v1/kv/a/b/c", "If-None-Match: \"1\"\r\n", ""), 304, "");
     check(&server, ("HEAD", "/v1/kv/a/b/c", "", ""), 200, "");
     check(&server, ("GET", "/v1/kv/a/b/c?consistency=local", "", ""), 200, "va\u{e9}lue");
+    let own = "/v1/kv/a/b/c?consistency=local&min-version=2";
+    check(&server, ("GET", own, "", ""), 200, "va\u{e9}lue");
+    let later = ("GET", "/v1/kv?consistency=local&min-version=3&timeout=1", "", "");
+    let message = refused(&server, later, 503, "not_yet", None);
+    assert!(message.contains("has version 2 and did not come to 3"), "{message}");
     let empty = "{\"version\":2,\"previous\":null}\n";
     check(&server, ("PUT", "/v1/kv/empty", "", ""), 201, empty);
     check(&server, ("GET", "/v1/kv/empty", "", ""), 200, "");
@@ -258,6 +270,8 @@ fn what_is_wrong_is_named() {
         (("PUT", "/v1/kv/k?timeout=0", "", ""), "timeout"),
         (("PUT", "/v1/kv/k?colour=red", "", ""), "query"),
         (("GET", "/v1/kv/k?consistency=maybe", "", ""), "consistency"),
+        (("GET", "/v1/kv/k?min-version=1", "", ""), "min-version"),
+        (("GET", "/v1/kv/k?consistency=local&min-version=x", "", ""), "min-version"),
         (("GET", "/v1/kv?limit=1001", "", ""), "limit"),
         (("GET", "/v1/kv?limit=1&limit=2", "", ""), "query"),
         (("GET", "/v1/kv?after=x", "", ""), "after"),

@@ -37,6 +37,10 @@ impl Machine for Writer {
         Writer(self.0.fresh())
     }
 
+    fn view(&self) -> Writer {
+        Writer(self.0.view())
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         self.0.apply(batch);
     }

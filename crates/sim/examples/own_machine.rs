@@ -25,6 +25,10 @@ impl Machine for Counter {
         Counter::default()
     }
 
+    fn view(&self) -> Counter {
+        Counter(self.0)
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         self.0 += batch.records.len() as u64;
     }

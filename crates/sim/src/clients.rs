@@ -396,7 +396,7 @@ impl Clients for StoreClients {
                 | Error::Stopped,
             ) => self.again(now, number, false, marks),
             Ok(Answer::Opened(_) | Answer::Done(_) | Answer::Refused(_) | Answer::Session(_))
-            | Err(Error::TooLarge { .. }) => {
+            | Err(Error::TooLarge { .. } | Error::NotYet { .. }) => {
                 let what = format!("{:?} was answered {answer:?}", self.waiting());
                 return Err(Failure::new("answers_make_sense", what));
             }

@@ -230,7 +230,7 @@ impl<S: Subject> Clients for OwnClients<S> {
                 ),
                 _,
             ) => self.again(number, marks),
-            (answer @ (Ok(_) | Err(Error::TooLarge { .. })), _) => {
+            (answer @ (Ok(_) | Err(Error::TooLarge { .. } | Error::NotYet { .. })), _) => {
                 let what = format!("client {number} was answered {answer:?}");
                 return Err(Failure::new("answers_make_sense", what));
             }

@@ -34,6 +34,10 @@ impl Machine for Values {
         Values::default()
     }
 
+    fn view(&self) -> Values {
+        Values { hash: self.hash, newest: self.newest.clone() }
+    }
+
     fn propose(&mut self, _: Time, _: Offset, request: &Request, out: &mut Proposal) {
         match &request.operation {
             Operation::Write(value) => {
@@ -98,6 +102,10 @@ impl Machine for Anything {
 
     fn fresh(&self) -> Anything {
         Anything::default()
+    }
+
+    fn view(&self) -> Anything {
+        Anything(self.0)
     }
 
     fn propose(&mut self, _: Time, _: Offset, _: &Request, out: &mut Proposal) {

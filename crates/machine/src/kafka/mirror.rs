@@ -98,6 +98,10 @@ impl Machine for Mirror {
         Mirror::new()
     }
 
+    fn view(&self) -> Mirror {
+        self.clone()
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         self.digest.set(None);
         batch.records.iter().for_each(|record| self.take(record));

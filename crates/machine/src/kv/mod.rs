@@ -85,6 +85,10 @@ impl Machine for Kv {
         Kv::default()
     }
 
+    fn view(&self) -> Kv {
+        Kv { state: self.state.clone(), tail: None, ..*self }
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         for record in batch.records {
             let Some(key) = record.key else {

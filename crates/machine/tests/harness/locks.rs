@@ -88,6 +88,10 @@ impl Machine for Locks {
         Locks::default()
     }
 
+    fn view(&self) -> Locks {
+        Locks { lead: None, state: self.state.clone() }
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         for record in batch.records {
             let key = text(record.key.unwrap());

@@ -6,7 +6,7 @@ use crate::links::{Class, News, Peer, Question};
 use crate::out::LinkId;
 use crate::translate::{self, Payload};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, ReplicaId};
+use quorate_base::{Cleaned, Epoch, Offset, ReplicaId};
 use quorate_machine::Machine;
 use quorate_raft::{Call, ErrorKind, FetchAnswer, Fetched, Input, Loss, Response};
 use quorate_wire::ResponseFrame;
@@ -122,6 +122,7 @@ impl<M: Machine> Replica<M> {
     /// Gives the core what a peer answered.
     fn take_answer(&mut self, call: Call, body: Response) {
         let (told, served, decrees) = (committed(&body), is_piece(&body), decrees(&body));
+        self.told = cleaned(&body);
         if let Some(body) = self.as_there_is_room(call, body) {
             self.step(Input::Response { call, body });
         }
@@ -204,6 +205,21 @@ fn is_piece(body: &Response) -> bool {
         | Response::AddVoter(_)
         | Response::RemoveVoter(_)
         | Response::Upgrade(_) => false,
+    }
+}
+
+/// What the leader's log lacks that sent records.
+fn cleaned(body: &Response) -> Cleaned {
+    match body {
+        Response::Fetch(answer) => answer.cleaned.unwrap_or(Cleaned::NEVER),
+        Response::FetchSnapshot(_)
+        | Response::Vote(_)
+        | Response::BeginQuorumEpoch(_)
+        | Response::EndQuorumEpoch(_)
+        | Response::UpdateVoter(_)
+        | Response::AddVoter(_)
+        | Response::RemoveVoter(_)
+        | Response::Upgrade(_) => Cleaned::NEVER,
     }
 }
 

@@ -131,6 +131,7 @@ impl<M: Machine> Replica<M> {
                             .fetched
                             .remove(&call)
                             .expect("the core appends what it was just given");
+                        self.note_cleaned(self.told);
                         fetched.slice(base, end)
                     }
                 };

@@ -207,7 +207,9 @@ impl<M: Machine + Send + 'static> Node<M> {
         let begun = begin(config, self.address, files, machine, self.clock, &self.inbox);
         let (replica, disk, lane) = begun.map_err(|error| Fatal(error.to_string()))?;
         // What was to be removed is gone: the start did it.
-        Ok(Node { replica, disk, lane, leaving: Leaving::default(), ..self })
+        let published = std::mem::replace(&mut self.replica, replica).into_published();
+        self.replica.go_on_showing(published);
+        Ok(Node { disk, lane, leaving: Leaving::default(), ..self })
     }
 
     /// Returns when there is something to do.
@@ -319,8 +321,15 @@ impl<M: Machine + Send + 'static> Node<M> {
                 let client = self.client(Caller::Read(answer));
                 self.replica.read(now, client, query, patience);
             }
-            Ask::Read { query, consistency: Consistency::Local, answer, .. } => {
-                let _ = answer.send(Ok(self.replica.read_local(&query)));
+            Ask::Read { query, consistency, patience, answer } => {
+                let least = consistency.least();
+                match self.replica.read_local(&query, least) {
+                    Some(reply) => drop(answer.send(Ok(reply))),
+                    None => {
+                        let client = self.client(Caller::Read(answer));
+                        self.replica.read_from(now, client, query, least, patience);
+                    }
+                }
             }
             Ask::Status(answer) => {
                 let _ = answer.send(self.replica.status());

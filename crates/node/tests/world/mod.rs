@@ -437,7 +437,10 @@ impl World {
     /// A key as this node's own state has it, however old, and where that state ends.
     pub fn peek(&self, id: u32, number: u32) -> (Option<Vec<u8>>, Offset) {
         let key = format!("key-{}", number % 20).into_bytes().into();
-        let (reply, at) = self.nodes[&id].replica.read_local(&Query::Get { key });
+        let (reply, at) = self.nodes[&id]
+            .replica
+            .read_local(&Query::Get { key }, Offset::ZERO)
+            .expect("no log is cleaned");
         let Reply::Get(found) = reply else { panic!("{reply:?}") };
         (found.map(|found| found.value.to_vec()), at)
     }

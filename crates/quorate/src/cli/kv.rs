@@ -30,13 +30,17 @@ enum Command {
     #[command(after_help = "\
 Examples:
   quorate kv get greeting
-  quorate kv get users/ann --local --json")]
+  quorate kv get users/ann --local --json
+  quorate kv get users/ann --local --min-version 118   # a write said: the store is at 118")]
     Get {
         /// The key, 1 to 1024 bytes
         key: OsString,
         /// Answer from the node's own state, which may be behind
         #[arg(long)]
         local: bool,
+        /// With --local: wait until the store is there on the node: a number that a write told
+        #[arg(long, value_name = "VERSION", requires = "local")]
+        min_version: Option<u64>,
         #[command(flatten)]
         common: Common,
     },
@@ -106,7 +110,9 @@ struct Common {
 pub(crate) fn kv(args: Args) -> Outcome {
     block_on(async {
         match args.command {
-            Command::Get { key, local, common } => get(key, local, &common).await,
+            Command::Get { key, local, min_version, common } => {
+                get(key, local, min_version, &common).await
+            }
             Command::Put { key, value, if_version, if_absent, common } => {
                 put(key, value, condition(if_version, if_absent), &common).await
             }
@@ -145,9 +151,15 @@ async fn done_by(nodes: &[Url], request: &Ask<'_>) -> Outcome<Answer> {
     }
 }
 
-async fn get(key: OsString, local: bool, common: &Common) -> Outcome {
+async fn get(key: OsString, local: bool, min_version: Option<u64>, common: &Common) -> Outcome {
     let name = key.to_string_lossy().into_owned();
-    let path = format!("{}{}", path_of(key), if local { "?consistency=local" } else { "" });
+    let mut path = path_of(key);
+    if local {
+        path += "?consistency=local";
+    }
+    if let Some(version) = min_version {
+        path += &format!("&min-version={version}");
+    }
     let answer = done(common, &Ask::get(&path)).await?;
     let version = answer.headers.get("etag").and_then(|tag| tag.to_str().ok());
     let version = version.and_then(|tag| tag.trim_matches('"').parse::<u64>().ok());
@@ -207,10 +219,16 @@ async fn delete(key: OsString, headers: Vec<(&'static str, String)>, common: &Co
 }
 
 fn report(answer: &Answer, common: &Common, words: impl Fn(&Value) -> String) -> Outcome {
-    let body = answer.json();
-    match common.json {
-        true => out::json(&body),
-        false => out::line(&words(&body)),
+    let mut body = answer.json();
+    let state = answer.headers.get("quorate-version").and_then(|state| state.to_str().ok());
+    let state = state.and_then(|state| state.parse::<u64>().ok());
+    match (common.json, state) {
+        (true, state) => {
+            body["state"] = json!(state);
+            out::json(&body);
+        }
+        (false, Some(state)) => out::line(&format!("{}; the store is at {state}", words(&body))),
+        (false, None) => out::line(&words(&body)),
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::ETAG;
+use hyper::header::{ETAG, HeaderValue};
 use hyper::{Request, StatusCode};
 use quorate_base::{Offset, Span};
 use quorate_machine::kv::{self, Invalid, MAX_LIST_KEYS, MAX_VALUE_BYTES, Outcome, Query, Write};
@@ -66,7 +66,8 @@ pub(super) async fn get(
     key: &str,
     request: &Request<Incoming>,
 ) -> Result<Reply, Refusal> {
-    let parameters = Parameters::parse(request.uri().query(), &["consistency", "timeout"])?;
+    let parameters =
+        Parameters::parse(request.uri().query(), &["consistency", "min-version", "timeout"])?;
     let key = decode_key(key)?;
     let known = parameters::known_version(request.headers())?;
     let patience = parameters.patience()?;
@@ -117,6 +118,7 @@ pub(super) async fn put(
             let previous = previous.map(|previous| previous.0);
             let mut reply = json(status, &Written { version: version.0, previous });
             reply.headers_mut().insert(ETAG, etag(version));
+            reply.headers_mut().insert(VERSION, state_with(version));
             Ok(reply)
         }
         Outcome::ConditionFailed { current } => Err(Refusal::condition_failed(current)),
@@ -141,7 +143,10 @@ pub(super) async fn delete(
     let write = Write::Delete { key: &key, condition };
     match submit(handle, write, stamp, parameters.patience()?).await? {
         Outcome::Deleted { at, previous } => {
-            Ok(json(StatusCode::OK, &Deleted { deleted_at: at.0, previous: previous.0 }))
+            let deleted = Deleted { deleted_at: at.0, previous: previous.0 };
+            let mut reply = json(StatusCode::OK, &deleted);
+            reply.headers_mut().insert(VERSION, state_with(at));
+            Ok(reply)
         }
         Outcome::Absent => Err(Refusal::no_such_key()),
         Outcome::ConditionFailed { current } => Err(Refusal::condition_failed(current)),
@@ -150,12 +155,17 @@ pub(super) async fn delete(
     }
 }
 
+/// The first state of the store that holds this change.
+fn state_with(change: Offset) -> HeaderValue {
+    reply::number(change.0 + 1)
+}
+
 /// `GET /v1/kv?prefix=&limit=&after=`.
 pub(super) async fn list(
     shared: &Shared<Store>,
     request: &Request<Incoming>,
 ) -> Result<Reply, Refusal> {
-    let names = ["prefix", "limit", "after", "consistency", "timeout"];
+    let names = ["prefix", "limit", "after", "consistency", "min-version", "timeout"];
     let parameters = Parameters::parse(request.uri().query(), &names)?;
     let prefix = Bytes::copy_from_slice(parameters.bytes("prefix").unwrap_or_default());
     let limit = parameters.number("limit", 1, MAX_LIST_KEYS as u64)?.unwrap_or(DEFAULT_LIST_KEYS);
@@ -229,10 +239,18 @@ fn decode_key(path: &str) -> Result<Vec<u8>, Refusal> {
 }
 
 fn consistency(parameters: &Parameters) -> Result<Consistency, Refusal> {
-    match parameters.bytes("consistency") {
-        None | Some(b"linearizable") => Ok(Consistency::Linearizable),
-        Some(b"local") => Ok(Consistency::Local),
-        Some(_) => Err(Refusal::field("consistency", "consistency must be linearizable or local")),
+    let least = parameters.number("min-version", 0, i64::MAX as u64)?;
+    match (parameters.bytes("consistency"), least) {
+        (None | Some(b"linearizable"), None) => Ok(Consistency::Linearizable),
+        (None | Some(b"linearizable"), Some(_)) => Err(Refusal::field(
+            "min-version",
+            "min-version goes with consistency=local; a linearizable read sees every version that was acknowledged",
+        )),
+        (Some(b"local"), None) => Ok(Consistency::Local),
+        (Some(b"local"), Some(version)) => Ok(Consistency::AtLeast(Offset(version))),
+        (Some(_), _) => {
+            Err(Refusal::field("consistency", "consistency must be linearizable or local"))
+        }
     }
 }
 

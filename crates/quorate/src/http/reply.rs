@@ -91,6 +91,7 @@ impl From<Error> for Refusal {
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Error::OutOfRoom => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
             Error::LeftBehind => (StatusCode::INSUFFICIENT_STORAGE, "storage_full_here"),
+            Error::NotYet { .. } => (StatusCode::SERVICE_UNAVAILABLE, "not_yet"),
             Error::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         };
         Refusal::new(status, word, error.to_string())

@@ -210,7 +210,11 @@ impl<C: Clients> World<C> {
             }
             Action::Peek { query } => {
                 line = format!("client {client} peeks {query:?}");
-                reply = Some(running.replica.read_local(&query));
+                reply = running.replica.read_local(&query, Offset::ZERO);
+                if reply.is_none() {
+                    running.asked.insert(id, local + patience);
+                    running.replica.read_from(local, id, query, Offset::ZERO, patience);
+                }
             }
         }
         let follower = running.replica.view().role != RoleName::Leader;

@@ -82,6 +82,10 @@ impl Machine for Written {
         Written(self.0.fresh())
     }
 
+    fn view(&self) -> Written {
+        Written(self.0.view())
+    }
+
     fn propose(&mut self, _: Time, _: Offset, request: &Request, out: &mut Proposal) {
         match &request.operation {
             Operation::Write(record) => {

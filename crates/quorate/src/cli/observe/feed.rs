@@ -185,6 +185,11 @@ impl Machine for Observed {
         Observed { mirror: self.mirror.fresh(), keys: BTreeMap::new(), line, news }
     }
 
+    fn view(&self) -> Observed {
+        let (line, news) = (Arc::clone(&self.line), self.news.clone());
+        Observed { mirror: self.mirror.view(), keys: self.keys.clone(), line, news }
+    }
+
     fn apply(&mut self, batch: &Batch<'_>) {
         self.mirror.apply(batch);
         for record in batch.records {
