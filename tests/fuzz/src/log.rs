@@ -336,7 +336,7 @@ fn read_all(disk: &mut MemoryDisk, log: &Log) {
     let mut from = log.start();
     while from < log.end() {
         let bytes = match log.read(from, log.end(), 500) {
-            Read::Hot(batches) => batches.concat().into(),
+            Read::Hot(batches, _) => batches.concat().into(),
             Read::Cold(plan) => read_cold(disk, &plan).expect("recovery has read it"),
             Read::Nothing => panic!("nothing at {from} of a log to {}", log.end()),
         };
