@@ -3,9 +3,9 @@
 
 use crate::batch::{HEADER_BYTES, Header};
 use crate::disk::{Disk, Mode, Operation};
-use crate::{Error, Numbers, empty, epoch_file};
+use crate::{Error, empty, epoch_file};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Cleaned, Epoch, Offset};
 use std::io;
 
 /// Where to read and how much. If the log's generation is another one when the bytes arrive, drop
@@ -15,7 +15,7 @@ pub struct ColdRead {
     /// Of the log that planned this.
     pub generation: u64,
     /// What that generation of the log says of itself, to be passed on with its records.
-    pub numbers: Numbers,
+    pub numbers: Cleaned,
     /// The segment.
     pub path: String,
     /// Its temporary path, if it was cleaned: it is there for as long as the other one is not.

@@ -6,16 +6,16 @@
 
 use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, read_file};
-use crate::numbers_file::Cleaned;
+use crate::numbers_file::Kept;
 use crate::reader::{BatchReader, Found};
 use crate::record::{BadRecord, RecordView};
 use crate::segment::base_before;
 use crate::{
-    Batch, ControlText, Election, EpochTable, Error, Fault, Header, Meta, Numbers, OffsetEntry,
-    Reading, TimeEntry, cleaner_checkpoint, election_file, epoch_file, index, meta_file,
-    must_reach_file, numbers_file, partition_file, synced_file,
+    Batch, ControlText, Election, EpochTable, Error, Fault, Header, Meta, OffsetEntry, Reading,
+    TimeEntry, cleaner_checkpoint, election_file, epoch_file, index, meta_file, must_reach_file,
+    numbers_file, partition_file, synced_file,
 };
-use quorate_base::{Epoch, Offset, OffsetEpoch, Uuid};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch, Uuid};
 use std::io;
 
 /// Folders deeper than that are not looked into: that of a log lies in the directory of its node,
@@ -136,7 +136,7 @@ pub enum Fact<'a> {
     /// What a cleaned log says of itself.
     Numbers {
         /// With each record that it gives away.
-        numbers: Numbers,
+        numbers: Cleaned,
         /// Up to where the node's own cleaner has been.
         cleaner: Offset,
         /// What the node's own state must hold against it.
@@ -305,7 +305,7 @@ fn small(
             show(Fact::MustReach(must_reach_file::decode(bytes).map_err(|bad| bad.at(path))?));
         }
         FileKind::Numbers => {
-            let Cleaned { carried, swap } = Cleaned::decode(bytes).map_err(|bad| bad.at(path))?;
+            let Kept { carried, swap } = Kept::decode(bytes).map_err(|bad| bad.at(path))?;
             let swap = swap.map(|swap| swap.segments).unwrap_or_default();
             let (cleaner, reading) = (carried.cleaner, carried.reading);
             show(Fact::Numbers { numbers: carried.numbers(), cleaner, reading, swap });

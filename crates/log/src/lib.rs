@@ -102,7 +102,7 @@ pub use meta_file::Meta;
 #[cfg(mutants)]
 pub use mutants::Mutant;
 pub use note::Note;
-pub use numbers::{Came, Numbers, Reading};
+pub use numbers::{Came, Reading};
 pub use os_disk::{Lock, LockError, OsDisk};
 pub use overlay::{Overlay, OverlayFile};
 pub use partial_snapshot::{PartialSnapshot, discard_checked};

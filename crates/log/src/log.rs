@@ -13,11 +13,10 @@ use crate::log_cleaning::Cleaning;
 use crate::segment::Segment;
 use crate::tail::{Tail, TailBatch};
 use crate::{
-    Election, EpochTable, IndexBytes, Numbers, Options, Recovery, Snapshot, election_file, empty,
-    swap_files,
+    Election, EpochTable, IndexBytes, Options, Recovery, Snapshot, election_file, empty, swap_files,
 };
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch};
+use quorate_base::{Cleaned, Epoch, Offset, OffsetEpoch};
 
 /// The log of one partition. Invariant: `start <= end`; the segments join, without gap, from
 /// `start` or below.
@@ -43,7 +42,7 @@ pub struct Log {
 pub enum Read {
     /// Whole batches from the one that holds the offset on, at least one, and what the log says of
     /// itself at this moment.
-    Hot(Vec<Bytes>, Numbers),
+    Hot(Vec<Bytes>, Cleaned),
     /// The batches are on disk only: run [`crate::read_cold`] where blocking is allowed.
     Cold(ColdRead),
     /// No whole batch lies in the range.

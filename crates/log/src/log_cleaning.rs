@@ -7,12 +7,12 @@
 //! last.
 
 use crate::job::{Carry, Job, Roll, Swap};
-use crate::numbers::{Came, Carried, Numbers, Reading};
+use crate::numbers::{Came, Carried, Reading};
 use crate::numbers_file;
 use crate::round::{CleanNow, CleanSettings, CleanedGroup, Part, Round, Swept, ToClean};
 use crate::segment::Segment;
 use crate::{Log, Recovery};
-use quorate_base::Offset;
+use quorate_base::{Cleaned, Offset};
 
 /// What the log knows of its cleaning, besides what is durable.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl Cleaning {
 impl Log {
     /// What the log says of itself, as it is now: with what [`Log::read`] gives at once. A cold
     /// read has its own.
-    pub fn numbers(&self) -> Numbers {
+    pub fn numbers(&self) -> Cleaned {
         self.cleaning.carried.numbers()
     }
 
@@ -100,7 +100,7 @@ impl Log {
         let carried = self.cleaning.carried;
         let committed = now.applied.min(self.durable);
         // A reader of small pieces would be sent back to the start again and again.
-        let Numbers { clean, horizon, .. } = carried.numbers();
+        let Cleaned { clean, horizon, .. } = carried.numbers();
         let through_horizon = clean < horizon && horizon <= committed;
         let old = |segment: &Segment| {
             let age = segment.first_ms.map_or(0, |first| now.wall_ms.saturating_sub(first));

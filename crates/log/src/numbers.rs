@@ -4,26 +4,7 @@
 //! only. `dirty`, `horizon` and `required` may be too high, `clean` and `dmin` too low; the price
 //! is a later claim or one more reading of the log. Never the other way round.
 
-use quorate_base::Offset;
-
-/// What a log says of itself with each record that it gives away. Of a log that was never cleaned
-/// and copied from none that was, all are 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Numbers {
-    /// Below it a record may be missing that a later one below it supersedes.
-    pub dirty: Offset,
-    /// Below it all is gone that a later record below it supersedes.
-    pub clean: Offset,
-    /// One past the highest tombstone that is missing, G for short.
-    pub horizon: Offset,
-}
-
-impl Numbers {
-    /// Whether a leader can have said this.
-    pub fn make_sense(&self) -> bool {
-        self.horizon <= self.dirty
-    }
-}
+use quorate_base::{Cleaned, Offset};
 
 /// Where records came from that are about to be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +12,7 @@ pub enum Came {
     /// This replica leads and made them.
     Own,
     /// From a leader whose log said this of itself in the same answer.
-    Fetched(Numbers),
+    Fetched(Cleaned),
 }
 
 /// What whoever builds a state of a log remembers of the answers that it was built from.
@@ -51,14 +32,14 @@ impl Reading {
 
     /// Whether an answer to a fetch from `from` must be dropped and all be read anew, from offset 0
     /// on: a tombstone may be missing there of a record that was read before.
-    pub fn must_start_over(&self, from: Offset, numbers: &Numbers) -> bool {
+    pub fn must_start_over(&self, from: Offset, numbers: &Cleaned) -> bool {
         // A tombstone that is missing lay at `from` or behind it, and at `dmin` or behind it, for
         // all that was superseded below had gone before it was read.
         from > Offset::ZERO && from.max(self.dmin.unwrap_or_default()) < numbers.horizon
     }
 
     /// Takes an answer in; before its records are stored.
-    pub fn take(&mut self, numbers: &Numbers) {
+    pub fn take(&mut self, numbers: &Cleaned) {
         self.required = self.required.max(numbers.dirty);
         self.dmin = Some(self.dmin.map_or(numbers.clean, |dmin| dmin.min(numbers.clean)));
     }
@@ -82,9 +63,9 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    pub fn numbers(&self) -> Numbers {
+    pub fn numbers(&self) -> Cleaned {
         let clean = self.cleaner.max(self.built_from.unwrap_or_default());
-        Numbers { dirty: self.dirty, clean, horizon: self.horizon }
+        Cleaned { dirty: self.dirty, clean, horizon: self.horizon }
     }
 
     /// Takes in where the next records, those from `end` on, come from.
@@ -130,15 +111,15 @@ impl Carried {
 mod tests {
     use super::*;
 
-    fn numbers(dirty: u64, clean: u64, horizon: u64) -> Numbers {
-        Numbers { dirty: Offset(dirty), clean: Offset(clean), horizon: Offset(horizon) }
+    fn numbers(dirty: u64, clean: u64, horizon: u64) -> Cleaned {
+        Cleaned { dirty: Offset(dirty), clean: Offset(clean), horizon: Offset(horizon) }
     }
 
     /// H13: a log that was copied from two leaders says of itself what both said.
     #[test]
     fn dirty_and_the_horizon_only_grow_and_clean_is_the_least() {
         let mut carried = Carried::default();
-        assert_eq!(carried.numbers(), Numbers::default());
+        assert_eq!(carried.numbers(), Cleaned::default());
         carried.inherit(Came::Fetched(numbers(9, 7, 5)), Offset(0));
         assert_eq!(carried.numbers(), numbers(9, 7, 5));
         carried.inherit(Came::Fetched(numbers(4, 2, 3)), Offset(7));

@@ -35,12 +35,12 @@ pub(crate) struct Swap {
 
 /// All that the file says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Cleaned {
+pub(crate) struct Kept {
     pub carried: Carried,
     pub swap: Option<Swap>,
 }
 
-impl Cleaned {
+impl Kept {
     pub fn encode(&self) -> Bytes {
         let Carried { dirty, built_from, horizon, cleaner, reading } = self.carried;
         let or_none = |offset: Option<Offset>| offset.map_or(NONE, |offset| offset.0);
@@ -63,7 +63,7 @@ impl Cleaned {
         bytes.freeze()
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Cleaned, BadText> {
+    pub fn decode(bytes: &[u8]) -> Result<Kept, BadText> {
         let len = bytes.len();
         let cut = || BadText::new(len, format!("{LEAST_BYTES} bytes"), format!("{len} bytes"));
         let (body, checksum) =
@@ -104,12 +104,12 @@ impl Cleaned {
             cleaner: Offset(cleaner),
             reading: Reading { required: Offset(required), dmin: some(dmin) },
         };
-        Ok(Cleaned { carried, swap })
+        Ok(Kept { carried, swap })
     }
 }
 
 /// `None` if there is no such file; one that cannot be read is damage of the log.
-pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Option<Cleaned>, Error> {
+pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Option<Kept>, Error> {
     let path = join(dir, NAME);
     let damaged = |bad: BadText| {
         let BadText { position, expected, found } = bad;
@@ -121,10 +121,10 @@ pub(crate) fn read<D: Disk>(disk: &mut D, dir: &str) -> Result<Option<Cleaned>, 
         }
         bytes => bytes?,
     };
-    bytes.map(|bytes| Cleaned::decode(&bytes).map_err(damaged)).transpose()
+    bytes.map(|bytes| Kept::decode(&bytes).map_err(damaged)).transpose()
 }
 
-pub(crate) fn write<D: Disk>(disk: &mut D, dir: &str, cleaned: &Cleaned) -> Result<(), Error> {
+pub(crate) fn write<D: Disk>(disk: &mut D, dir: &str, cleaned: &Kept) -> Result<(), Error> {
     replace_file(disk, dir, NAME, &cleaned.encode())
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn write<D: Disk>(disk: &mut D, dir: &str, cleaned: &Cleaned) -> Resu
 mod tests {
     use super::*;
 
-    fn some() -> Cleaned {
+    fn some() -> Kept {
         let carried = Carried {
             dirty: Offset(11),
             built_from: None,
@@ -140,23 +140,23 @@ mod tests {
             cleaner: Offset(9),
             reading: Reading { required: Offset(8), dmin: Some(Offset(7)) },
         };
-        Cleaned { carried, swap: Some(Swap { round: 3, segments: vec![Offset(0), Offset(5)] }) }
+        Kept { carried, swap: Some(Swap { round: 3, segments: vec![Offset(0), Offset(5)] }) }
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_an_error() {
-        for cleaned in [Cleaned::default(), some()] {
+        for cleaned in [Kept::default(), some()] {
             let bytes = cleaned.encode();
-            assert_eq!(Cleaned::decode(&bytes), Ok(cleaned));
+            assert_eq!(Kept::decode(&bytes), Ok(cleaned));
             for bit in 0..bytes.len() * 8 {
                 let mut flipped = bytes.to_vec();
                 flipped[bit / 8] ^= 1 << (bit % 8);
-                assert!(Cleaned::decode(&flipped).is_err(), "bit {bit}");
+                assert!(Kept::decode(&flipped).is_err(), "bit {bit}");
             }
             for cut in 0..bytes.len() {
-                assert!(Cleaned::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+                assert!(Kept::decode(&bytes[..cut]).is_err(), "cut at {cut}");
             }
-            assert!(Cleaned::decode(&[&bytes[..], b"x"].concat()).is_err());
+            assert!(Kept::decode(&[&bytes[..], b"x"].concat()).is_err());
         }
     }
 }

@@ -10,7 +10,7 @@
 use crate::disk::{Disk, Operation};
 use crate::file::{join, read_file};
 use crate::numbers::Carried;
-use crate::numbers_file::Cleaned;
+use crate::numbers_file::Kept;
 use crate::reader::{BatchReader, Found};
 use crate::recover::recover_noting;
 use crate::segment::{base_of, file_name};
@@ -116,7 +116,7 @@ fn say_the_most<D: Disk>(disk: &mut D, dir: &str, why: String) -> Result<Note, E
     if let synced_file::Found::Mark(mark, ..) = synced_file::read(disk, dir)? {
         end = end.max(mark.end);
     }
-    let cleaned = Cleaned { carried: Carried::nothing_known(end), swap: None };
+    let cleaned = Kept { carried: Carried::nothing_known(end), swap: None };
     numbers_file::write(disk, dir, &cleaned)?;
     Ok(Note::NumbersRebuilt { path: join(dir, numbers_file::NAME), why, end })
 }
@@ -183,15 +183,22 @@ pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> R
     must_reach_file::write(disk, dir, must_reach)?;
     synced_file::note_owing(disk, dir, true)?;
 
+    let cleaned = !matches!(numbers_file::read(disk, dir), Ok(None));
     let mut away = Away { disk, dir, ending: DAMAGED, moved: Vec::new() };
-    let newest = shelf.held.last().map(|held| held.id);
     // A trimmed log whose snapshot is gone is of no use, however much of it is right.
     let begins = table.as_ref().and_then(|table| table.entries().first()).map(|(_, at)| *at);
     let begins = begins.filter(|at| *at > first && shelf.ends.contains(at)).unwrap_or(first);
+    // Of a cleaned log a snapshot of one's own may be no version, and what follows it at a leader
+    // may lack what deletes its keys: only a log from 0 on says what it is (decision 11).
+    let held = if cleaned && begins == Offset::ZERO { &[][..] } else { &shelf.held[..] };
+    if held.len() < shelf.held.len() {
+        shelf.held.iter().try_for_each(|held| away.snapshot(held.id))?;
+        away.sync_dir()?;
+    }
+    let newest = held.last().map(|held| held.id);
     let covered = newest.map_or(Offset::ZERO, |newest| newest.offset) >= begins;
     let usable = covered && damage.place != Place::Numbers;
     let cut = walked.cut.filter(|_| usable);
-    let newest = newest.filter(|_| damage.place != Place::Numbers);
     let behind = newest.filter(|newest| cut.is_none_or(|cut| newest.offset >= cut.end));
     let (start, end) = match (behind, cut) {
         (None, Some(cut)) => {
@@ -201,10 +208,8 @@ pub fn set_aside<D: Disk>(disk: &mut D, options: &Options, damage: &Damage) -> R
         }
         (to, _) => {
             let mut synced = away.empty(&bases)?;
-            let held: Vec<OffsetEpoch> = shelf.held.iter().map(|held| held.id).collect();
-            // A state of unknown numbers, too.
-            let gone = if damage.place == Place::Numbers { &held[..] } else { &[] };
-            away.reset(&mut synced, &[first], to, gone)?;
+            let to = to.filter(|_| damage.place != Place::Numbers);
+            away.reset(&mut synced, &[first], to, &[])?;
             if to.is_none() {
                 // Nothing is missing of a log that is empty.
                 away.file(&join(dir, numbers_file::NAME))?;

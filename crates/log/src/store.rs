@@ -282,7 +282,7 @@ impl<D: Disk> Store<D> {
         for id in snapshots {
             away.snapshot(id)?;
         }
-        let mut cleaned = numbers_file::Cleaned { carried, swap: Some(swap) };
+        let mut cleaned = numbers_file::Kept { carried, swap: Some(swap) };
         numbers_file::write(away.disk, away.dir, &cleaned)?;
         let swap = cleaned.swap.take().expect("put there above");
         swap_files::carry_out(&mut away, &swap)?;
@@ -295,7 +295,7 @@ impl<D: Disk> Store<D> {
 
     fn carry(&mut self, carry: Carry) -> Result<(), Error> {
         let carried = carry.carried;
-        let cleaned = numbers_file::Cleaned { carried, swap: None };
+        let cleaned = numbers_file::Kept { carried, swap: None };
         numbers_file::write(&mut self.disk, &self.dir, &cleaned)?;
         self.done.syncs += 2;
         if std::mem::replace(&mut self.cleaner, carried.cleaner) != carried.cleaner {

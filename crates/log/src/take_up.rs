@@ -7,7 +7,7 @@
 use crate::disk::Disk;
 use crate::file::join;
 use crate::numbers::Carried;
-use crate::numbers_file::{self, Cleaned, NAME};
+use crate::numbers_file::{self, Kept, NAME};
 use crate::set_away::Away;
 use crate::snapshot_name::DELETED;
 use crate::{Error, Header, cleaner_checkpoint, swap_files};
@@ -73,11 +73,11 @@ pub(crate) fn expected(base: Offset) -> String {
 /// Reads the numbers; if a swap was under way, does what is left of it first.
 pub(crate) fn take_up<D: Disk>(disk: &mut D, dir: &str) -> Result<Option<Carried>, Error> {
     cleaner_checkpoint::tidy(disk, dir)?;
-    let Some(Cleaned { carried, swap }) = numbers_file::read(disk, dir)? else { return Ok(None) };
+    let Some(Kept { carried, swap }) = numbers_file::read(disk, dir)? else { return Ok(None) };
     if let Some(swap) = swap {
         let mut away = Away { disk, dir, ending: DELETED, moved: Vec::new() };
         swap_files::carry_out(&mut away, &swap)?;
-        numbers_file::write(disk, dir, &Cleaned { carried, swap: None })?;
+        numbers_file::write(disk, dir, &Kept { carried, swap: None })?;
     }
     Ok(Some(carried))
 }

@@ -2,8 +2,8 @@
 //! has them.
 
 use crate::dump::{Fact, FileKind};
-use crate::{Codec, Fault, Header, Numbers, Reading, RecordView};
-use quorate_base::Offset;
+use crate::{Codec, Fault, Header, Reading, RecordView};
+use quorate_base::{Cleaned, Offset};
 use quorate_wire::quoted;
 use std::fmt;
 use std::fmt::Write;
@@ -145,7 +145,7 @@ impl fmt::Display for Fact<'_> {
 
 fn numbers_line(
     f: &mut fmt::Formatter<'_>,
-    numbers: &Numbers,
+    numbers: &Cleaned,
     cleaner: Offset,
     reading: &Reading,
     swap: &[Offset],

@@ -17,7 +17,7 @@ use crate::disk::Disk;
 use crate::dump::{FileKind, control, files};
 use crate::file::{join, read_file};
 use crate::index::IndexCheck;
-use crate::numbers_file::Cleaned;
+use crate::numbers_file::Kept;
 use crate::reader::{BatchReader, Found};
 use crate::segment::file_name;
 use crate::set_aside::last_right;
@@ -98,7 +98,7 @@ pub fn verify<D: Disk>(disk: &mut D, dir: &str) -> Result<Vec<Finding>, Error> {
                 verify.small(path, |bytes| must_reach_file::decode(bytes).map(drop))?;
             }
             FileKind::Numbers => {
-                verify.small(path, |bytes| Cleaned::decode(bytes).map(drop))?;
+                verify.small(path, |bytes| Kept::decode(bytes).map(drop))?;
             }
             FileKind::CleanerEnds => verify.checkpoint_of_ends(path),
             // Held against their log.

@@ -9,17 +9,17 @@ use common::keyed::{
     KeyValue, State, TIME, fold, keyed, leftovers, now, open, records, settings, sweep,
 };
 use common::{Node, PARTITION, formatted};
-use quorate_base::{Epoch, Offset};
+use quorate_base::{Cleaned, Epoch, Offset};
 use quorate_log::{
-    Batches, Came, CleanSettings, Disk, Job, MemoryDisk, Numbers, Options, Read, ToClean, read_cold,
+    Batches, Came, CleanSettings, Disk, Job, MemoryDisk, Options, Read, ToClean, read_cold,
 };
 
 fn options() -> Options {
     Options { index_interval_bytes: 100, ..common::options(400, 1 << 20) }
 }
 
-fn numbers(dirty: u64, clean: u64, horizon: u64) -> Numbers {
-    Numbers { dirty: Offset(dirty), clean: Offset(clean), horizon: Offset(horizon) }
+fn numbers(dirty: u64, clean: u64, horizon: u64) -> Cleaned {
+    Cleaned { dirty: Offset(dirty), clean: Offset(clean), horizon: Offset(horizon) }
 }
 
 fn offsets(node: &mut Node<MemoryDisk>) -> Vec<u64> {
@@ -186,7 +186,7 @@ fn a_follower_goes_on_from_the_middle_of_an_empty_batch() {
             let own = formatted();
             let mut follower = open(&own, &common::options(400, tail_bytes));
             for batch in &before[..copied] {
-                follower.jobs.extend(follower.log.inherit(Came::Fetched(Numbers::default())));
+                follower.jobs.extend(follower.log.inherit(Came::Fetched(Cleaned::default())));
                 follower.copy(batch.as_ref().unwrap());
             }
             follower.run();
@@ -226,7 +226,7 @@ fn a_read_is_of_one_generation() {
         let mut node = overwritten(&disk, &options);
         let (groups, swept) = begin(&mut node, &now(TIME + 1_000, 120));
         assert!(groups.len() > 1);
-        assert_eq!(node.log.numbers(), Numbers::default(), "nothing is in force");
+        assert_eq!(node.log.numbers(), Cleaned::default(), "nothing is in force");
         let last = groups.len() - 1;
         for (number, group) in groups.into_iter().enumerate() {
             let first = number == 0;
@@ -393,7 +393,7 @@ fn a_round_over_a_log_that_is_gone_is_void() {
     let (groups, swept) = begin(&mut node, &now(TIME + 1_000, 120));
     let jobs = node.log.start_over();
     common::keyed::each(&mut node, jobs).unwrap();
-    assert_eq!((node.log.end(), node.log.numbers()), (Offset(0), Numbers::default()));
+    assert_eq!((node.log.end(), node.log.numbers()), (Offset(0), Cleaned::default()));
     for group in groups {
         let paths = node.log.swap(group).unwrap_err();
         assert_eq!(paths.len(), 3);

@@ -7,9 +7,9 @@ mod common;
 
 use common::keyed::{Records, TIME, check_sound, fold, keyed, leftovers, now, settings, sweep};
 use common::{Node, PARTITION, check_indexes, formatted};
-use quorate_base::{Epoch, Offset, Rng};
+use quorate_base::{Cleaned, Epoch, Offset, Rng};
 use quorate_log::{
-    Batches, Came, CleanSettings, Error, Finding, MemoryDisk, Note, Numbers, Operation, Options,
+    Batches, Came, CleanSettings, Disk, Error, Finding, MemoryDisk, Note, Operation, Options,
     ToClean, recover, repair, verify,
 };
 
@@ -66,7 +66,7 @@ fn round(node: &mut Node<MemoryDisk>) -> Result<(), Error> {
 }
 
 /// What a start finds is sound, durable, whole, and what it was before in all but records.
-fn check(disk: &MemoryDisk, tail_bytes: u64, truth: &Records, before: Numbers) -> Node<MemoryDisk> {
+fn check(disk: &MemoryDisk, tail_bytes: u64, truth: &Records, before: Cleaned) -> Node<MemoryDisk> {
     let options = options(tail_bytes);
     let (mut node, recovery) = Node::open(disk.clone(), options.clone()).unwrap();
     assert!(recovery.notes.iter().all(|note| !note.is_damage()), "{:?}", recovery.notes);
@@ -241,13 +241,13 @@ fn lost_numbers_are_damage_of_a_log_that_shows_that_it_was_cleaned() {
         assert_eq!((recovery.start, recovery.end), (Offset(0), Offset(0)));
         assert_eq!(recovery.must_reach.unwrap().offset, Offset(26));
         let (node, again) = Node::open(copied, options(0)).unwrap();
-        assert_eq!((node.log.numbers(), again.notes), (Numbers::default(), vec![]));
+        assert_eq!((node.log.numbers(), again.notes), (Cleaned::default(), vec![]));
 
         let recovery = repair(&mut disk.clone(), &options(0), |_| false).unwrap();
         assert!(recovery.notes.iter().any(Note::is_damage), "{:?}", recovery.notes);
         let (mut node, again) = Node::open(disk, options(0)).unwrap();
         assert_eq!(again.notes, []);
-        let most = Numbers { dirty: Offset(26), clean: Offset(0), horizon: Offset(26) };
+        let most = Cleaned { dirty: Offset(26), clean: Offset(0), horizon: Offset(26) };
         assert_eq!(node.log.numbers(), most);
         check_sound(&truth, &node.records(), most, 26);
         judged += 1;
@@ -260,13 +260,13 @@ fn lost_numbers_are_damage_of_a_log_that_shows_that_it_was_cleaned() {
     node.run();
     assert_eq!(plain.contents(&path), None);
     let (node, recovery) = Node::open(plain, options(0)).unwrap();
-    assert_eq!((node.log.numbers(), recovery.notes), (Numbers::default(), vec![]));
+    assert_eq!((node.log.numbers(), recovery.notes), (Cleaned::default(), vec![]));
 }
 
 /// The numbers are durable before the records that they came with, wherever the power fails.
 #[test]
 fn numbers_are_there_before_their_records() {
-    let told = Numbers { dirty: Offset(9), clean: Offset(5), horizon: Offset(4) };
+    let told = Cleaned { dirty: Offset(9), clean: Offset(5), horizon: Offset(4) };
     let mut with_records = 0;
     for power in 0.. {
         let disk = formatted();
@@ -291,4 +291,39 @@ fn numbers_are_there_before_their_records() {
         }
     }
     assert!(with_records > 5, "{with_records}");
+}
+
+/// A snapshot of one's own of a cleaned log may be no version, so a repair does not begin there.
+#[test]
+fn a_repair_of_a_cleaned_log_begins_at_no_snapshot() {
+    let (grown, truth) = grown(0);
+    let id = quorate_base::OffsetEpoch::new(Offset(26), Epoch(3));
+    let writer = quorate_log::SnapshotWriter::create(grown.clone(), PARTITION, id, TIME, &[]);
+    writer.unwrap().freeze().unwrap();
+    let logs = grown.list(PARTITION).unwrap();
+    let mut ends = std::collections::BTreeSet::new();
+    for name in logs.iter().filter(|name| name.ends_with(".log")) {
+        let disk = grown.fork();
+        let path = format!("{PARTITION}/{name}");
+        if disk.contents(&path).unwrap().is_empty() {
+            continue;
+        }
+        disk.flip_bit(&path, 70, 0);
+        let recovery = repair(&mut disk.clone(), &options(0), |_| true).unwrap();
+        assert_eq!((recovery.start, &recovery.snapshots[..]), (Offset(0), &[][..]), "{name}");
+        assert_eq!(recovery.must_reach.unwrap().offset, Offset(26));
+        let (mut node, again) = Node::open(disk, options(0)).unwrap();
+        assert_eq!((again.end, again.notes), (recovery.end, vec![]));
+        let numbers = node.log.numbers();
+        assert!(node.log.cleaner_end() <= node.log.end());
+        let end = node.log.end().0;
+        if end > 0 {
+            // It lags behind what it says of itself, as any log that is copied.
+            assert_eq!(numbers.dirty, Offset(15));
+        }
+        let left = node.records();
+        assert!(left.iter().all(|(at, record)| truth[at] == *record));
+        ends.insert(end);
+    }
+    assert!(ends.len() > 3, "{ends:?}");
 }

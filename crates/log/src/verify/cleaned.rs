@@ -8,16 +8,16 @@ use super::{Remedy, Verify};
 use crate::disk::Disk;
 use crate::file::{join, read_file};
 use crate::numbers::Carried;
-use crate::numbers_file::{self, Cleaned};
+use crate::numbers_file::{self, Kept};
 use crate::segment::file_name;
 use crate::{Error, cleaner_checkpoint, swap_files, take_up};
 use quorate_base::Offset;
 
 impl<D: Disk> Verify<'_, D> {
     /// What the numbers say, if they can be read; that they cannot is told elsewhere.
-    fn cleaned(&mut self, dir: &str) -> Result<Option<Result<Cleaned, ()>>, Error> {
+    fn cleaned(&mut self, dir: &str) -> Result<Option<Result<Kept, ()>>, Error> {
         match read_file(self.disk, &join(dir, numbers_file::NAME)) {
-            Ok(bytes) => Ok(bytes.map(|bytes| Cleaned::decode(&bytes).map_err(drop))),
+            Ok(bytes) => Ok(bytes.map(|bytes| Kept::decode(&bytes).map_err(drop))),
             Err(Error::Malformed { .. }) => Ok(Some(Err(()))),
             Err(error) => Err(error),
         }
@@ -27,7 +27,7 @@ impl<D: Disk> Verify<'_, D> {
     /// moment at which the cleaned one has none of both names.
     pub(super) fn bases(&mut self, folder: &Folder<'_>) -> Result<Option<Vec<Offset>>, Error> {
         let mut bases = folder.bases();
-        let Some(Ok(Cleaned { swap: Some(swap), .. })) = self.cleaned(folder.dir)? else {
+        let Some(Ok(Kept { swap: Some(swap), .. })) = self.cleaned(folder.dir)? else {
             return Ok(Some(bases));
         };
         let (path, expected) = (join(folder.dir, numbers_file::NAME), "no swap that is under way");
@@ -47,7 +47,7 @@ impl<D: Disk> Verify<'_, D> {
         let path = join(dir, numbers_file::NAME);
         match (self.cleaned(dir)?, walked.traces.first()) {
             (None, Some(base)) => self.damage(&path, 0, take_up::expected(base), "no file"),
-            (Some(Ok(Cleaned { carried, .. })), _) => {
+            (Some(Ok(Kept { carried, .. })), _) => {
                 let Carried { dirty, horizon, cleaner, .. } = carried;
                 if horizon > dirty || cleaner > dirty {
                     let found = format!("horizon {horizon}, cleaner's end {cleaner}");

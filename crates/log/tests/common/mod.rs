@@ -8,6 +8,7 @@
 )]
 
 pub mod keyed;
+pub mod model;
 
 use bytes::Bytes;
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
