@@ -77,8 +77,8 @@ fn row_9_numbers_that_the_log_carries_and_tombstones_that_every_voter_has() {
     assert!(counts.wrong == 0 && counts.voters_wrong == 0 && counts.restarts > 0);
 }
 
-/// H13 by hand: k1=a k2=b k1=A k2=B; A cleans, empty C copies what is left and leads, without having
-/// cleaned; a reader of the first of it must not claim.
+/// H13 by hand: k1=a k2=b k1=A k2=B; A cleans, empty C copies what is left and leads, without
+/// having cleaned; a reader of the first of it must not claim.
 #[test]
 fn a_copy_of_a_cleaned_log_says_so_when_it_leads() {
     for (rule, wrong) in [(Rule::Inherited, false), (Rule::Local, true)] {

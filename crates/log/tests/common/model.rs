@@ -14,7 +14,8 @@ use quorate_log::{
 /// By which rule the observer claims that what it has is a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// Its end has reached the dirty offset that the last answer told, of that leader's own cleaner.
+    /// Its end has reached the dirty offset that the last answer told, of that leader's own
+    /// cleaner.
     Sentence,
     /// Likewise, with the highest one that it was told, and it begins anew below a horizon.
     Local,
@@ -381,8 +382,9 @@ impl World {
 }
 
 impl World {
-    /// I8: with a leader that all follow and no new writes, a reader of one batch at a time arrives,
-    /// while that leader cleans no more than it must. Where it ends, and in how many answers.
+    /// I8: with a leader that all follow and no new writes, a reader of one batch at a time
+    /// arrives, while that leader cleans no more than it must. Where it ends, and in how many
+    /// answers.
     pub fn arrives(&mut self) -> (bool, u64) {
         let able = (0..3).find(|voter| self.voters[*voter].end() >= self.high_watermark);
         self.lead(able.unwrap());
