@@ -28,7 +28,7 @@ const CRATES: [Crate; 8] = [
     Crate {
         name: "node",
         ours: &["base", "raft", "wire", "log", "machine"],
-        others: Some(&["bytes", "serde", "tokio", "tracing"]),
+        others: Some(&["bytes", "hdrhistogram", "serde", "tokio", "tracing"]),
     },
     Crate {
         name: "sim",

@@ -3,6 +3,7 @@
 //! A handle can be cloned and sent to any thread. It never blocks the replica: a full queue is an
 //! error for the caller, a caller that goes away costs nothing.
 
+use crate::metrics::Picture;
 pub use crate::replica::Stays;
 use crate::status::Status;
 use quorate_base::{Epoch, Offset, Span};
@@ -125,6 +126,8 @@ pub enum Ask<M: Machine> {
     },
     /// Describe yourself.
     Status(oneshot::Sender<Status>),
+    /// All that you count.
+    Metrics(oneshot::Sender<Picture>),
     /// Hand over leadership.
     HandOver(oneshot::Sender<Result<Epoch, Stays>>),
     /// Hand over leadership and stop.
@@ -174,6 +177,13 @@ impl<M: Machine> Handle<M> {
         let (answer, status) = oneshot::channel();
         self.ask(Ask::Status(answer))?;
         status.await.map_err(|_| Error::Stopped)
+    }
+
+    /// All that the node counts.
+    pub async fn metrics(&self) -> Result<Picture, Error> {
+        let (answer, picture) = oneshot::channel();
+        self.ask(Ask::Metrics(answer))?;
+        picture.await.map_err(|_| Error::Stopped)
     }
 
     /// Asks the node to hand over leadership, which it begins at once: it takes nothing new, and

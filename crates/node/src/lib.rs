@@ -5,6 +5,7 @@
 
 pub mod config;
 pub mod handle;
+pub mod metrics;
 pub mod status;
 
 mod apply;

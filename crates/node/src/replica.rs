@@ -25,6 +25,7 @@ use crate::handle::Error;
 use crate::inbound::{Inbound, Place};
 use crate::leading::{Leading, WRITE_BYTES_MAX};
 use crate::links::{Links, News};
+use crate::metrics::Metrics;
 use crate::once::Once;
 use crate::out::{BadRead, ClientId, ConnId, ConnectError, LinkId, Out, ReadId, Reading};
 use crate::published::Published;
@@ -103,12 +104,19 @@ pub(crate) struct Asked {
     pub correlation: i32,
     pub version: i16,
     pub api: Served,
+    /// When it came.
+    pub at: Time,
 }
 
 impl Asked {
     /// Whether somebody asks for other voters.
     pub fn is_change(self) -> bool {
         [Served::AddRaftVoter, Served::RemoveRaftVoter].contains(&self.api)
+    }
+
+    /// Whether the voters, or what is said of them, may be others afterwards.
+    fn concerns_voters(self) -> bool {
+        self.is_change() || [Served::UpdateRaftVoter, Served::UpdateFeatures].contains(&self.api)
     }
 }
 
@@ -183,6 +191,7 @@ pub struct Replica<M: Machine> {
     next: u64,
     swept: Time,
     once: Once,
+    pub(crate) metrics: Metrics,
     stopping: bool,
     out: Vec<Out<M>>,
 }
@@ -246,6 +255,7 @@ impl<M: Machine> Replica<M> {
             next: 0,
             swept: now,
             once: Once::default(),
+            metrics: Metrics::new(),
             stopping: false,
             out: Vec::new(),
             settings,
@@ -470,6 +480,17 @@ impl<M: Machine> Replica<M> {
         self.digest_news();
         self.note_role();
         self.note_silence();
+    }
+
+    /// The request for other voters that the core has not answered yet, and when it came.
+    pub(crate) fn change_asked(&self) -> Option<(Ticket, Time)> {
+        let mut open = self.tickets.iter().filter(|(_, asked)| asked.concerns_voters());
+        open.next().map(|(ticket, asked)| (*ticket, asked.at))
+    }
+
+    /// Whether the core has not answered this request yet.
+    pub(crate) fn is_open(&self, ticket: Ticket) -> bool {
+        self.tickets.contains_key(&ticket)
     }
 
     /// A number that was not used before: for tickets, tokens and reads.

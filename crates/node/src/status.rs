@@ -1,5 +1,6 @@
 //! What a node says of itself: `/status`, `/readyz` and `quorate quorum …` print this.
 
+use crate::metrics::Latency;
 use crate::replica::Replica;
 use quorate_base::{OffsetEpoch, ReplicaKey};
 use quorate_machine::Machine;
@@ -71,6 +72,10 @@ pub struct Status {
     pub replicas: Vec<ReplicaStatus>,
     /// The last changes of role, newest last.
     pub changes: Vec<RoleChange>,
+    /// How long the stages took that happened since the node started: of a commit, a change of
+    /// voters, an election.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
     /// Milliseconds since the node started.
     pub uptime_ms: u64,
 }
@@ -222,8 +227,14 @@ impl<M: Machine> Replica<M> {
                 .collect(),
             replicas: own.into_iter().chain(followers).chain(observers).collect(),
             changes: self.changes.iter().cloned().collect(),
+            latencies: self.latencies(),
             uptime_ms: self.now.since(self.started).as_ms(),
         }
+    }
+
+    /// Whether requests can be served from here.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.not_ready().is_none()
     }
 
     /// Why requests cannot be served from here; `None` when they can.

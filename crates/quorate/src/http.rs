@@ -9,6 +9,7 @@
 mod health;
 mod key_value;
 mod metadata;
+mod metrics;
 mod parameters;
 mod paths;
 mod patient;

@@ -93,6 +93,8 @@ async fn replica(mut queue: mpsc::Receiver<Ask<Store>>, mood: Arc<Mutex<Mood>>) 
                 let _ = answer.send(status);
             }
             (Ask::HandOver(answer), _) => drop(answer.send(Err(Stays::Alone))),
+            // Nobody counts here: whoever asks is told that the node stops.
+            (Ask::Metrics(answer), _) => drop(answer),
             (Ask::Shutdown, _) => return,
         }
     }

@@ -87,7 +87,9 @@ async fn replica(
                 let picture = Picture { image, ..Mirror::new().query(&()) };
                 let _ = answer.send(Ok((picture, Offset(9))));
             }
-            Ask::Write { .. } | Ask::HandOver(_) | Ask::Shutdown => panic!("nobody asks that"),
+            Ask::Write { .. } | Ask::Metrics(_) | Ask::HandOver(_) | Ask::Shutdown => {
+                panic!("nobody asks that")
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 use quorate::status::{
     DownloadStatus, PlaceInLog, ReplicaStatus, RoleChange, SnapshotStatus, Status, VoterStatus,
 };
+use quorate_node::metrics::Latency;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -45,6 +46,14 @@ fn full() -> Status {
             last_caught_up_ms: Some(1),
         }],
         changes: vec![RoleChange { at_ms: 1, role: String::new(), epoch: 1, leader: Some(1) }],
+        latencies: vec![Latency {
+            stage: String::new(),
+            count: 1,
+            p50_us: 1,
+            p99_us: 1,
+            p999_us: 1,
+            max_us: 1,
+        }],
         uptime_ms: 1,
     }
 }

@@ -39,6 +39,16 @@ pub(crate) enum Asked {
     Upgrade(Ticket),
 }
 
+impl Asked {
+    pub(crate) fn adds(self) -> bool {
+        matches!(self, Asked::Add(_))
+    }
+
+    pub(crate) fn removes(self) -> bool {
+        matches!(self, Asked::Remove(_))
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
     /// Nothing is in the log: this one has to show that it is who it should be [P73], and that it

@@ -4,7 +4,7 @@
 //! It counts its own durable end, never its end, and never a record of an earlier epoch alone [P36]
 //! [P37].
 
-use crate::changes::Change;
+use crate::changes::{Asked, Change};
 use crate::decrees::Decree;
 use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteId};
 use crate::fetch::Parked;
@@ -122,6 +122,11 @@ impl Leader {
     /// All that it knows of, voters first.
     pub(crate) fn others(&self) -> impl Iterator<Item = &Progress> {
         self.voters.iter().chain(&self.observers)
+    }
+
+    /// Whether somebody waits for such a change of voters.
+    pub(crate) fn is_asked(&self, which: impl Fn(Asked) -> bool) -> bool {
+        self.change.as_ref().is_some_and(|change| which(change.asked))
     }
 
     pub(crate) fn deadline(&self) -> Time {

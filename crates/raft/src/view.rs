@@ -94,6 +94,12 @@ pub struct View<'a> {
     pub observers: &'a [Progress],
     /// What this leader keeps for replicas that copy a snapshot (rule P67); empty unless leading.
     pub holds: &'a [Hold],
+    /// Whether this leader's latest voters are not committed.
+    pub uncommitted_voters: bool,
+    /// Whether somebody waits for this leader to add a voter.
+    pub pending_add: bool,
+    /// Whether somebody waits for this leader to remove one.
+    pub pending_remove: bool,
     /// How many fetches wait for news.
     pub parked: usize,
     /// How many reads wait for their proof.
@@ -147,6 +153,9 @@ impl Quorum {
             followers: leading.map_or(&[], |leader| &leader.voters),
             observers: leading.map_or(&[], |leader| &leader.observers),
             holds: self.holds(),
+            uncommitted_voters: leading.is_some() && self.decrees.newest() >= self.high_watermark,
+            pending_add: leading.is_some_and(|leader| leader.is_asked(|asked| asked.adds())),
+            pending_remove: leading.is_some_and(|leader| leader.is_asked(|asked| asked.removes())),
             parked: leading.map_or(0, |leader| leader.parked.len()),
             reads: leading.map_or(0, |leader| leader.reads.count()),
         }

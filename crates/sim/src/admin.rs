@@ -15,7 +15,7 @@ use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_reque
 use std::collections::BTreeMap;
 
 /// Names of reasons, by words in the answers.
-const REASONS: [(&str, &str); 18] = [
+const REASONS: [(&str, &str); 17] = [
     ("does not lead the quorum", "a change was refused: not the leader"),
     ("names no directory id", "a change was refused: no directory"),
     ("does not say where the node listens", "a change was refused: no listener"),
@@ -33,7 +33,6 @@ const REASONS: [(&str, &str); 18] = [
     ("follow this leader, too few", "a change was refused: too few would follow"),
     (PERHAPS[0], "a change was not committed in time"),
     (PERHAPS[1], "a change was lost with its leadership"),
-    (PERHAPS[2], "a disk was replaced by half"),
 ];
 
 /// In these answers the change may be in a log.
@@ -163,7 +162,8 @@ impl Admin {
             (false, true) => Told::Perhaps,
             (false, false) => Told::Refused(code),
         };
-        let known = reason.is_some() || words.contains(LOST_BEFORE);
+        let unmarked = [LOST_BEFORE, PERHAPS[2]].iter().any(|phrase| words.contains(phrase));
+        let known = reason.is_some() || unmarked;
         if (code == ErrorCode::None) == known {
             return Err(format!("{code} with the words {words:?}"));
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 91] = [
+pub const ALL: [&str; 90] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -95,7 +95,6 @@ pub const ALL: [&str; 91] = [
     "a change was refused: too few would follow",
     "a change was not committed in time",
     "a change was lost with its leadership",
-    "a disk was replaced by half",
 ];
 
 /// A search that was given up. It may stay at zero, and should.
@@ -105,11 +104,10 @@ pub const MAJORITY_LOST: &str = "a quorum lost its majority";
 
 /// Met a few times in a thousand seeds, since a leader hears the voters that are left before it
 /// appends anything (rule P72): long sweeps count them, short ones cannot ask for them.
-pub const SELDOM: [&str; 4] = [
+pub const SELDOM: [&str; 3] = [
     "voters were cut off a log",
     "a change was not committed in time",
     "a voter's disk was replaced by one record",
-    "a disk was replaced by half",
 ];
 
 /// Counts by mark.

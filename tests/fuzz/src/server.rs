@@ -142,6 +142,7 @@ fn answer(store: &Store, ask: Ask<Store>) {
             drop(answer.send(Ok((store.query(&query), Offset(7)))));
         }
         Ask::Status(answer) => drop(answer),
+        Ask::Metrics(answer) => drop(answer),
         Ask::HandOver(answer) => drop(answer),
         Ask::Shutdown => {}
     }

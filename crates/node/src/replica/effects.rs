@@ -24,11 +24,13 @@ impl<M: Machine> Replica<M> {
         let mut effects = std::mem::take(&mut self.effects);
         let durable = matches!(input, Input::Durable { .. });
         self.quorum.step(self.now, input, &mut effects);
+        self.count_step();
         if durable {
             // What is on the disk may leave the memory.
             self.log.durable(self.quorum.view().durable);
         }
         for effect in effects.drain(..) {
+            self.count(&effect);
             self.execute(effect);
         }
         self.effects = effects;
@@ -214,6 +216,7 @@ impl<M: Machine> Replica<M> {
             // Requests are judged on the state as all earlier leaders left it: apply that first.
             self.leading.gained(epoch, self.applied.commit);
             self.applied.heard(self.applied.commit);
+            self.metrics.serves(self.now);
         }
         self.forwarder.rest_until = Time(0);
     }

@@ -10,7 +10,8 @@ use quorate_base::{Cleaned, Epoch, ReplicaKey};
 use quorate_log::Read;
 use quorate_machine::Machine;
 use quorate_raft::{
-    ErrorKind, Fetch, FetchAnswer, Fetched, Input, Piece, Request, RoleName, SnapshotAnswer, Ticket,
+    ErrorKind, Fetch, FetchAnswer, FetchHighWatermark, Fetched, Input, Piece, Request, RoleName,
+    SnapshotAnswer, Ticket,
 };
 use quorate_wire::{RequestFrame, Served};
 use tracing::warn;
@@ -27,7 +28,7 @@ impl<M: Machine> Replica<M> {
             return;
         };
         let place = self.inbound.admit(conn, bytes, &mut self.out);
-        let asked = Asked { place, correlation, version, api };
+        let asked = Asked { place, correlation, version, api, at: self.now };
         let taken = match api {
             Served::ApiVersions => {
                 translate::api_versions(request, &self.settings.names, self.format())
@@ -92,6 +93,7 @@ impl<M: Machine> Replica<M> {
     /// Hands a request on to the protocol, which answers it in a turn.
     fn ask_core(&mut self, asked: Asked, body: Request) {
         self.note_directory(&body);
+        self.note_known(&body);
         if let Request::AddVoter(add) = &body
             && let Some((needed, told)) = self.too_old_to_vote(add.key)
         {
@@ -101,6 +103,16 @@ impl<M: Machine> Replica<M> {
         let ticket = Ticket(self.number());
         self.tickets.insert(ticket, asked);
         self.inputs.push_back(Input::Request { ticket, body });
+    }
+
+    /// Counts when followers tell the high watermark that they know.
+    fn note_known(&mut self, body: &Request) {
+        if let Request::Fetch(fetch) = body
+            && let (Some(key), FetchHighWatermark::Known(Some(knows))) =
+                (fetch.replica, fetch.high_watermark)
+        {
+            self.metrics.told(self.now, key, knows);
+        }
     }
 
     /// A voter is known by its id alone, so two nodes of one id would count as one that holds what

@@ -6,6 +6,7 @@
 //! told that the write is durable.
 
 use super::inbox::{Event, Inbox};
+use quorate_base::Span;
 use quorate_log::{Disk, Job, Reserved, Store};
 use quorate_raft::WriteId;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -98,7 +99,10 @@ impl<D: Disk> Work<D> {
             newest = id;
             self.jobs.push(job);
         }
+        let appends = self.jobs.iter().any(|job| matches!(job, Job::Append(_)));
+        let begun = Instant::now();
         let written = self.store.run(&mut self.jobs)?;
+        let took = appends.then(|| Span(begun.elapsed().as_micros() as u64));
         if self.full_since.is_none() && self.disk.is_full() {
             self.full_since = Some(Instant::now());
             self.inbox.put(Event::Room { full: true });
@@ -106,7 +110,7 @@ impl<D: Disk> Work<D> {
         if !written.deleted.is_empty() {
             self.inbox.put(Event::Deleted(written.deleted, written.deleted_bytes));
         }
-        self.inbox.put(Event::Durable(newest));
+        self.inbox.put(Event::Durable(newest, took));
         Ok(())
     }
 

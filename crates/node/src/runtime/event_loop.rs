@@ -50,7 +50,8 @@ impl std::error::Error for Fatal {}
 
 /// Someone in this process who waits for an answer.
 enum Caller<M: Machine> {
-    Write(oneshot::Sender<Result<Answer, Error>>),
+    /// With when it asked.
+    Write(oneshot::Sender<Result<Answer, Error>>, Time),
     Read(oneshot::Sender<Result<(M::Reply, Offset), Error>>),
 }
 
@@ -165,6 +166,7 @@ impl<M: Machine + Send + 'static> Node<M> {
                 self.asked(ask);
             }
             self.replica.turn(self.clock.now(), clock::wall_ms());
+            self.replica.turned(self.clock.now());
             self.replica.take_out(&mut out);
             self.carry_out(&mut out)?;
             let paths = self.leaving.due(self.clock.now(), self.replica.room_for_removed());
@@ -179,7 +181,9 @@ impl<M: Machine + Send + 'static> Node<M> {
             }
             // The loop must let the readers run, or nothing would ever arrive under load.
             tokio::task::yield_now().await;
+            let idle = self.clock.now();
             self.sleep(&mut asks).await;
+            self.replica.idled(self.clock.now().since(idle));
         }
         info!("node stopped");
         self.disk.finish();
@@ -194,7 +198,7 @@ impl<M: Machine + Send + 'static> Node<M> {
         anew.prepare(&self.config, &self.files)?;
         for (_, caller) in std::mem::take(&mut self.callers) {
             match caller {
-                Caller::Write(caller) => drop(caller.send(Err(Error::OutcomeUnknown))),
+                Caller::Write(caller, _) => drop(caller.send(Err(Error::OutcomeUnknown))),
                 Caller::Read(caller) => drop(caller.send(Err(Error::NoLeader))),
             }
         }
@@ -283,7 +287,10 @@ impl<M: Machine + Send + 'static> Node<M> {
                     connection.flush(conn, &self.inbox);
                 }
             }
-            Event::Durable(upto) => self.replica.on_durable(now, upto),
+            Event::Durable(upto, took) => {
+                took.into_iter().for_each(|took| self.replica.synced(took));
+                self.replica.on_durable(now, upto);
+            }
             Event::Room { full } => self.replica.on_room(now, full),
             Event::Deleted(paths, bytes) => self.leaving.add(now, paths, bytes),
             Event::Read(id, records) => {
@@ -314,7 +321,7 @@ impl<M: Machine + Send + 'static> Node<M> {
         let now = self.clock.now();
         match ask {
             Ask::Write { request, patience, answer } => {
-                let client = self.client(Caller::Write(answer));
+                let client = self.client(Caller::Write(answer, now));
                 self.replica.write(now, client, request, patience);
             }
             Ask::Read { query, consistency: Consistency::Linearizable, patience, answer } => {
@@ -333,6 +340,9 @@ impl<M: Machine + Send + 'static> Node<M> {
             }
             Ask::Status(answer) => {
                 let _ = answer.send(self.replica.status());
+            }
+            Ask::Metrics(answer) => {
+                let _ = answer.send(self.replica.metrics());
             }
             Ask::HandOver(answer) => {
                 let _ = answer.send(self.replica.hand_over());
@@ -373,7 +383,10 @@ impl<M: Machine + Send + 'static> Node<M> {
                 }
                 // A caller that went away is told nothing.
                 Out::Answer { client, answer } => {
-                    if let Some(Caller::Write(caller)) = self.callers.remove(&client) {
+                    if let Some(Caller::Write(caller, asked)) = self.callers.remove(&client) {
+                        if answer.is_ok() {
+                            self.replica.write_done(self.clock.now().since(asked));
+                        }
                         let _ = caller.send(answer);
                     }
                 }

@@ -6,6 +6,7 @@
 
 use crate::out::{BadRead, ConnId, ConnectError, LinkId, ReadId};
 use bytes::Bytes;
+use quorate_base::Span;
 use quorate_raft::WriteId;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
@@ -24,7 +25,8 @@ pub(crate) enum Event {
     /// A socket that was full takes bytes again.
     Writable(ConnId),
     /// All disk work up to here is durable.
-    Durable(WriteId),
+    /// With how long that took, if there were new records among it.
+    Durable(WriteId, Option<Span>),
     /// Files that were renamed for removal, and their bytes.
     Deleted(Vec<String>, u64),
     /// A read from the disk is done.

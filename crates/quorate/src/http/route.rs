@@ -1,7 +1,7 @@
 //! Which path means what.
 
 use super::reply::{Refusal, Reply, method_not_allowed};
-use super::{Shared, Store, health, key_value, metadata, resign, session};
+use super::{Shared, Store, health, key_value, metadata, metrics, resign, session};
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use quorate_machine::kafka::Mirror;
@@ -31,16 +31,17 @@ pub(super) async fn store(shared: &Shared<Store>, request: Request<Incoming>) ->
             ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
             ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
             ("/status", &Method::GET | &Method::HEAD) => health::status(handle).await,
+            ("/metrics", &Method::GET | &Method::HEAD) => metrics::metrics(handle).await,
             ("/v1/quorum/resign", &Method::POST) => resign::resign(handle).await,
             ("/v1/session" | "/v1/quorum/resign", _) => return method_not_allowed("POST"),
-            ("/v1/kv" | "/livez" | "/readyz" | "/status", _) => {
+            ("/v1/kv" | "/livez" | "/readyz" | "/status" | "/metrics", _) => {
                 return method_not_allowed("GET, HEAD");
             }
             _ => Err(Refusal::new(
                 StatusCode::NOT_FOUND,
                 "no_such_path",
                 "there is nothing at this path; there are /v1/kv/KEY, /v1/kv, /v1/session, \
-                 /v1/quorum/resign, /livez, /readyz and /status",
+                 /v1/quorum/resign, /livez, /readyz, /status and /metrics",
             )),
         }
     };
@@ -61,7 +62,10 @@ pub(super) async fn mirror(shared: &Shared<Mirror>, request: &Request<Incoming>)
         ("/livez", &Method::GET | &Method::HEAD) => Ok(health::live()),
         ("/readyz", &Method::GET | &Method::HEAD) => Ok(health::ready(handle).await),
         ("/status", &Method::GET | &Method::HEAD) => health::status(handle).await,
-        ("/livez" | "/readyz" | "/status", _) => return method_not_allowed("GET, HEAD"),
+        ("/metrics", &Method::GET | &Method::HEAD) => metrics::metrics(handle).await,
+        ("/livez" | "/readyz" | "/status" | "/metrics", _) => {
+            return method_not_allowed("GET, HEAD");
+        }
         (path, _) if path.starts_with("/v1/") => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "no_key_value_store",
@@ -72,7 +76,7 @@ pub(super) async fn mirror(shared: &Shared<Mirror>, request: &Request<Incoming>)
         _ => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "no_such_path",
-            "there is nothing at this path; there are /v1/metadata, /livez, /readyz and /status",
+            "there is nothing at this path; there are /v1/metadata, /livez, /readyz, /status and /metrics",
         )),
     };
     reply.unwrap_or_else(Reply::from)
