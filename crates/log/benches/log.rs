@@ -1,5 +1,6 @@
 //! How fast the log is on its own: appends of 256-byte records through [`Log`] and [`Store`], and
-//! recovery of a log of 1 GiB.
+//! recovery of a log of 1 GiB; and rounds of cleaning over half of that, on one core, with what the
+//! disk adds.
 //!
 //! An append here is a batch that is durable: built, planned, written, synced and marked. The disk
 //! in memory shows what the code costs, the operating system's what a sync adds. Run with
@@ -15,7 +16,8 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
 use quorate_log::{
-    BatchBuilder, Disk, Job, Log, MemoryDisk, Meta, Options, OsDisk, Store, format, recover,
+    BatchBuilder, CleanNow, CleanSettings, CleanStep, Cleaner, Disk, Job, Log, MemoryDisk, Meta,
+    Options, OsDisk, Store, ToClean, format, recover, remove_deleted,
 };
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -50,22 +52,30 @@ struct Node<D: Disk> {
 }
 
 impl<D: Disk> Node<D> {
-    fn new(mut disk: D) -> Node<D> {
+    fn new(disk: D) -> Node<D> {
+        Node::with(disk, Options::default())
+    }
+
+    fn with(mut disk: D, options: Options) -> Node<D> {
         let meta = Meta { cluster: "bench".to_owned(), node: ReplicaId(1), directory: None };
         format(&mut disk, PARTITION, &meta, Uuid::METADATA_TOPIC).unwrap();
-        let options = Options::default();
         let recovery = recover(&mut disk, &options).unwrap();
         let store = Store::open(disk, &options, &recovery).unwrap();
         Node { log: Log::open(options, &recovery), store, jobs: Vec::new() }
     }
 
     fn plan(&mut self, records: u64) {
+        self.plan_keys(0..records);
+    }
+
+    fn plan_keys(&mut self, keys: impl Iterator<Item = u64>) {
         let base = self.log.end();
         let mut batch = BatchBuilder::new(base, Epoch(1), 1_700_000_000_000);
-        for record in 0..records {
-            batch.record(Some(&record.to_be_bytes()), Some(&VALUE), &[]);
+        for key in keys {
+            batch.record(Some(&key.to_be_bytes()), Some(&VALUE), &[]);
         }
-        let job = self.log.append(base, base + records, Epoch(1), batch.finish());
+        let end = batch.end();
+        let job = self.log.append(base, end, Epoch(1), batch.finish());
         self.jobs.push(job);
     }
 
@@ -131,5 +141,60 @@ fn recovery(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, appends_in_memory, appends_on_disk, recovery);
+/// One round over a log of which nothing is clean: keys taken in, segments written anew and synced.
+/// The swap is some renames more. Throughput is of the bytes that were there before.
+fn cleaning(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cleaning of 256 B records, 16 a batch");
+    group.sample_size(10);
+    for (keys, what) in [(100_000, "100,000 keys"), (u64::MAX, "all keys differ")] {
+        let scratch = Scratch::new("cleaning");
+        let options = Options { segment_bytes: 128 << 20, ..Options::default() };
+        let mut node = Node::with(OsDisk::new(&scratch.0), options);
+        let mut random = quorate_base::Rng::new(7);
+        while node.log.sizes().0 < GIB / 2 {
+            for _ in 0..1_000 {
+                node.plan_keys((0..16).map(|_| random.below(keys)));
+            }
+            node.run();
+        }
+        let settings = CleanSettings { min_dirty_ratio: 0.0, ..CleanSettings::default() };
+        let now = CleanNow {
+            wall_ms: 1_700_000_000_000,
+            applied: node.log.end(),
+            tombstone_bound: node.log.end(),
+            seed: [1, 2],
+        };
+        let mut bytes = None;
+        let mut sweep = |node: &mut Node<OsDisk>| {
+            let Some(ToClean::Round(round)) = node.log.to_clean(&now, &settings) else {
+                panic!("a round is due")
+            };
+            bytes = Some(round.bytes());
+            let mut cleaner = Cleaner::new(OsDisk::new(&scratch.0), *round);
+            let mut groups = Vec::new();
+            loop {
+                match cleaner.step().unwrap() {
+                    CleanStep::Going => {}
+                    CleanStep::Group(group) => groups.push(*group),
+                    CleanStep::Done(swept) => {
+                        // Not put in force: the next one finds the same log.
+                        node.log.abandon_round();
+                        for group in groups {
+                            let paths = node.log.swap(group).unwrap_err();
+                            remove_deleted(&mut OsDisk::new(&scratch.0), &paths);
+                        }
+                        return swept;
+                    }
+                }
+            }
+        };
+        let swept = sweep(&mut node);
+        println!("{what}: {} -> {} bytes", swept.bytes_before, swept.bytes_after);
+        group.throughput(Throughput::Bytes(swept.bytes_before));
+        group.bench_function(what, |bencher| bencher.iter(|| black_box(sweep(&mut node))));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, appends_in_memory, appends_on_disk, recovery, cleaning);
 criterion_main!(benches);

@@ -6,10 +6,14 @@
 use crate::siphash;
 use quorate_base::Offset;
 
-/// Bytes that a key takes.
-pub(crate) const SLOT_BYTES: u64 = 24;
-/// Of so many slots so many may be taken, or finding one takes too long.
-const TAKEN_OF: (u64, u64) = (9, 10);
+/// Bytes of a slot.
+const SLOT_BYTES: u64 = 24;
+/// Of so many slots so many may be taken, or finding one takes long: with three of four eight looks
+/// for a key that is not there, with nine of ten fifty.
+const TAKEN_OF: (u64, u64) = (3, 4);
+/// The first table has about so many; it doubles when half of it is taken, up to its limit: a small
+/// one stays in the processor's memory.
+const FIRST_SLOTS: u64 = 1 << 10;
 
 /// Keys and offsets. Invariant: `len <= limit`, and a slot is free at any time.
 pub(crate) struct OffsetMap {
@@ -18,16 +22,34 @@ pub(crate) struct OffsetMap {
     slots: Vec<[u64; 3]>,
     len: u64,
     limit: u64,
+    most_slots: u64,
+    /// How often the table can double: it has `most_slots` halved so often.
+    doublings: u32,
 }
 
 impl OffsetMap {
-    /// For `keys` keys if they fit into `bytes`; else for as many as do. One at least.
+    /// For `keys` keys if they fit into `bytes`, with what doubling takes; else for as many as do.
+    /// One at least.
     pub fn new(seed: [u64; 2], keys: u64, bytes: u64) -> OffsetMap {
         let (taken, of) = TAKEN_OF;
-        let limit = (bytes / SLOT_BYTES).saturating_mul(taken) / of;
-        let limit = limit.min(keys).max(1);
-        let slots = (limit.saturating_mul(of) / taken + 2) as usize;
-        OffsetMap { seed, slots: vec![[0; 3]; slots], len: 0, limit }
+        // While the table doubles, the old one is there too.
+        let most = bytes / SLOT_BYTES / 3 * 2;
+        let limit = (most.saturating_mul(taken) / of).min(keys).max(1);
+        let most_slots = most.max(limit.saturating_mul(of) / taken + 2);
+        let doublings = (most_slots / FIRST_SLOTS).checked_ilog2().unwrap_or_default();
+        let slots = vec![[0; 3]; (most_slots >> doublings) as usize];
+        OffsetMap { seed, slots, len: 0, limit, most_slots, doublings }
+    }
+
+    fn grow(&mut self) {
+        let Some(doublings) = self.doublings.checked_sub(1) else { return };
+        self.doublings = doublings;
+        let slots = vec![[0; 3]; (self.most_slots >> doublings) as usize];
+        let before = std::mem::replace(&mut self.slots, slots);
+        for slot in before.into_iter().filter(|slot| slot[2] != 0) {
+            let at = self.find([slot[0], slot[1]]);
+            self.slots[at] = slot;
+        }
     }
 
     /// Whether so many more keys certainly fit.
@@ -37,6 +59,9 @@ impl OffsetMap {
 
     /// Notes a record. Offsets come in order.
     pub fn put(&mut self, key: &[u8], offset: Offset) {
+        if self.len * 2 >= self.slots.len() as u64 {
+            self.grow();
+        }
         let hash = siphash::hash(self.seed, key);
         let at = self.find(hash);
         if self.slots[at][2] == 0 {
@@ -100,10 +125,18 @@ mod tests {
 
     #[test]
     fn memory_is_what_was_given() {
-        let map = OffsetMap::new([0, 0], u64::MAX, 24_000);
-        assert!(map.slots.len() <= 1_002 && map.limit == 900, "{} slots", map.slots.len());
-        assert!(map.has_room(900) && !map.has_room(901));
+        let mut map = OffsetMap::new([0, 0], u64::MAX, 240_000);
+        let mut most = 0;
+        for key in 0..4_999u64 {
+            assert!(map.has_room(1) && map.slots.capacity() <= map.most_slots as usize);
+            let before = map.slots.capacity();
+            map.put(&key.to_le_bytes(), Offset(key));
+            let both = if map.slots.capacity() == before { 0 } else { before };
+            most = most.max((map.slots.capacity() + both) as u64 * SLOT_BYTES);
+        }
+        assert!(!map.has_room(1) && most <= 240_000, "{most} bytes for {} keys", map.len);
         assert_eq!(map.get(b"none"), None);
+        assert_eq!(map.get(&4_998u64.to_le_bytes()), Some(Offset(4_998)));
         let least = OffsetMap::new([0, 0], 0, 0);
         assert!(least.has_room(1), "one key fits always");
     }

@@ -8,7 +8,7 @@ use quorate_base::Offset;
 /// When and how a log is cleaned, by Kafka's property names.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CleanSettings {
-    /// `log.cleaner.dedupe.buffer.size`: memory of a round for keys, 24 bytes each.
+    /// `log.cleaner.dedupe.buffer.size`: memory of a round for keys, 48 bytes each.
     pub dedupe_buffer_bytes: u64,
     /// `min.cleanable.dirty.ratio`: so much of what can be cleaned must not have been, in bytes.
     pub min_dirty_ratio: f64,

@@ -272,7 +272,7 @@ fn a_round_ends_where_its_memory_does() {
     }
     node.run();
     let expected = fold(&node.records(), 100);
-    let few = CleanSettings { dedupe_buffer_bytes: 24 * 20, ..all() };
+    let few = CleanSettings { dedupe_buffer_bytes: 24 * 36, ..all() };
     let done = node.clean(&now(TIME + 1_000, 100), &few).unwrap();
     let ends: Vec<u64> = done.iter().map(|swept| swept.upto.0).collect();
     assert_eq!(ends, [18, 36, 54, 72, 90, 100]);
