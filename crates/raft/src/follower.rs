@@ -53,23 +53,24 @@ impl Quorum {
         }
     }
 
-    /// From the first ready one of the bootstrap servers, from a random one on; without bootstrap
-    /// servers the voters serve as such. True if someone was asked.
+    /// From the first ready one of the bootstrap servers and the voters, from a random one on: the
+    /// list may name nobody any more who is there, and so may an old log. True if someone was
+    /// asked.
     pub(crate) fn fetch_from_anyone(
         &mut self,
         except: Option<ReplicaId>,
         out: &mut Vec<Effect>,
     ) -> bool {
         let listed = self.config.bootstrap;
-        let count = if listed > 0 { listed } else { self.decrees.voters().len() };
+        let count = listed + self.decrees.voters().len();
         if self.peers.fetches() > 0 || count == 0 {
             return false;
         }
         let first = self.rng.below(count as u64) as usize;
         for at in (first..count).chain(0..first) {
-            let node = match listed {
-                0 => Node::Replica(self.decrees.voters().entries()[at].key.id),
-                _ => Node::Bootstrap(at),
+            let node = match at.checked_sub(listed) {
+                None => Node::Bootstrap(at),
+                Some(at) => Node::Replica(self.decrees.voters().entries()[at].key.id),
             };
             let skip = |id: Option<ReplicaId>| id.is_some_and(|id| node == Node::Replica(id));
             if !skip(self.id()) && !skip(except) && self.ready(node) {
