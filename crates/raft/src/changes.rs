@@ -11,7 +11,7 @@
 use crate::decrees::Decree;
 use crate::effect::{ControlRecord, Effect, Source, Ticket};
 use crate::leader::{Leader, Progress};
-use crate::message::{AddVoter, ChangeAnswer, ErrorKind, Request, Response};
+use crate::message::{AddVoter, ChangeAnswer, Endpoint, ErrorKind, Request, Response};
 use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
@@ -160,7 +160,8 @@ impl Quorum {
         }
         // Where the others listen by the name of our own listener is where they reach each other.
         let own = self.config.endpoints.first().map(|own| own.listener.clone());
-        if !add.endpoints.iter().any(|at| own.as_ref().is_none_or(|own| *own == at.listener)) {
+        let named = |at: &Endpoint| own.as_ref().is_none_or(|own| *own == at.listener);
+        if !add.endpoints.iter().any(named) || !add.endpoints.iter().all(Endpoint::is_place) {
             return Err(Unchanged::NoEndpoint { listener: own });
         }
         self.may_change()?;
@@ -176,6 +177,9 @@ impl Quorum {
         match replaces {
             None => Err(Unchanged::Known { known }),
             Some(_) if Some(known.id) == self.id() => Err(Unchanged::Leads { known }),
+            Some(_) if self.runs_beside_another(known).is_some() => {
+                Err(Unchanged::RunsTwice { known })
+            }
             Some(old) if known.directory == Some(old) || mutant!(self, ReplaceUnnamed) => Ok(()),
             Some(_) => Err(Unchanged::Unknown { known: Some(known) }),
         }
@@ -191,6 +195,9 @@ impl Quorum {
         let known = voters.by_id(key.id).map(|known| known.key);
         if known != Some(key) {
             return Err(Unchanged::Unknown { known });
+        }
+        if self.runs_beside_another(key).is_some() {
+            return Err(Unchanged::RunsTwice { known: key });
         }
         if voters.len() == 1 { Err(Unchanged::LastVoter) } else { Ok(()) }
     }
@@ -285,6 +292,9 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) {
         let why = result.err();
+        if let Some(Unchanged::RunsTwice { known }) = why {
+            self.note_twins(known, out);
+        }
         let error = why.as_ref().map_or(ErrorKind::None, Unchanged::error);
         let answer = ChangeAnswer { error, why };
         let (ticket, body) = match asked {

@@ -25,6 +25,8 @@ impl fmt::Display for Complaint {
                 "another node has this node's id {id}: two nodes of one id cannot be told apart; stop one \
                  and give it its own node.id"
             ),
+            Complaint::CopiedDirectory { id } => write!(f, "node {id} {COPIED}"),
+            Complaint::RunsTwice { id } => write!(f, "node {id} {TWICE}"),
             Complaint::WrongVoterKey { id } => write!(
                 f,
                 "node {id} says that it is not the voter that was asked: its directory id is not the one in \
@@ -87,6 +89,12 @@ impl fmt::Display for Complaint {
         }
     }
 }
+
+const COPIED: &str = "says in turn that it is here and there: two processes run with copies of one directory, \
+    and one vote counts for both; stop one and let it begin with an empty directory";
+
+const TWICE: &str = "runs twice, with two directories, and the one that does not vote asks for the other's place: \
+    two machines have this node.id; stop one, or give it its own";
 
 const UNNUMBERED: &str = "the leader sent records without saying what its log lacks; they were dropped, since \
     this node could not tell whether its state is complete with them: compare its version with this node's";

@@ -263,6 +263,16 @@ pub enum Complaint {
         /// The id.
         id: ReplicaId,
     },
+    /// Two directories of one node run at the same time, and each wants the place of the other.
+    RunsTwice {
+        /// The node's id.
+        id: ReplicaId,
+    },
+    /// A voter says in turn that it is here and there.
+    CopiedDirectory {
+        /// The node's id.
+        id: ReplicaId,
+    },
     /// The peer refused a vote because it has another key than our voter set says.
     WrongVoterKey {
         /// The peer.

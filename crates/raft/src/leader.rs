@@ -10,7 +10,7 @@ use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteI
 use crate::fetch::Parked;
 use crate::holds::Hold;
 use crate::majority::reached;
-use crate::message::{ErrorKind, LeaderView, Request};
+use crate::message::{Endpoint, ErrorKind, LeaderView, Request};
 use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
@@ -19,6 +19,7 @@ use crate::role::{Role, Standing};
 use crate::unchanged::Unchanged;
 use crate::voters::Voter;
 use quorate_base::{FormatLevel, Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
+use std::sync::Arc;
 
 /// What a leader knows of another replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,6 +106,10 @@ pub(crate) struct Leader {
     pub(crate) holds: Vec<Hold>,
     /// The change of voters that somebody waits for.
     pub(crate) change: Option<Change>,
+    /// The voter that last said that it is elsewhere, where it was before, and when it said so.
+    pub(crate) moved: Option<(ReplicaKey, Arc<[Endpoint]>, Time)>,
+    /// A voter beside which another replica of its id runs, and since when that is known [P85].
+    pub(crate) twins: Option<(ReplicaKey, Time)>,
     pub(crate) reads: Reads,
     /// The highest bound for tombstones that was told to anybody [P83].
     pub(crate) bound_told: Offset,
@@ -156,6 +161,8 @@ impl Quorum {
             parked: Vec::new(),
             holds: Vec::new(),
             change: None,
+            moved: None,
+            twins: None,
             reads: Reads::default(),
             bound_told: Offset::ZERO,
             begin_at: if alone { Time::NEVER } else { self.now + self.begin_period() },

@@ -44,6 +44,7 @@ mod role;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod twins;
 mod unchanged;
 mod update;
 mod upgrade;

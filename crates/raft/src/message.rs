@@ -23,6 +23,13 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+impl Endpoint {
+    /// Whether somebody could connect there.
+    pub(crate) fn is_place(&self) -> bool {
+        !self.host.is_empty() && self.port > 0
+    }
+}
+
 /// One peer asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {

@@ -61,6 +61,8 @@ pub enum Mutant {
     KeepGhosts,
     /// Records are taken though their leader does not say what its log lacks [P81].
     TakeUnnumbered,
+    /// Of two machines with one id each may take the other's place [P85].
+    LetTwinsSwap,
     /// Tombstones may go that a voter has not confirmed [P83].
     CollectUnheld,
     /// A second change of voters is taken while the first is not committed [P71].
@@ -93,7 +95,8 @@ pub enum Mutant {
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 40] = [
+    pub const ALL: [Mutant; 41] = [
+        Mutant::LetTwinsSwap,
         Mutant::KeepGhosts,
         Mutant::TakeUnnumbered,
         Mutant::CollectUnheld,

@@ -47,6 +47,11 @@ pub enum Unchanged {
         /// As whom the set names it.
         known: ReplicaKey,
     },
+    /// It follows the leader now, and so does another directory of the same node.
+    RunsTwice {
+        /// The one that counts.
+        known: ReplicaKey,
+    },
     /// Of a replacement the first half is done, and the second is not (rule P80).
     Halfway {
         /// Who counts no more.
@@ -149,6 +154,7 @@ impl Unchanged {
             },
             Unchanged::NotReady
             | Unchanged::Pending
+            | Unchanged::RunsTwice { .. }
             | Unchanged::Halfway { .. }
             | Unchanged::TooFew { .. }
             | Unchanged::Uncommitted => ErrorKind::RequestTimedOut,
@@ -172,10 +178,10 @@ impl fmt::Display for Unchanged {
             Unchanged::NoEndpoint { listener: Some(listener) } => write!(
                 f,
                 "the request does not say where the node listens as {listener}, by which name the \
-                 voters reach each other; add that listener"
+                 voters reach each other, with a host and a port; add that listener"
             ),
             Unchanged::NoEndpoint { listener: None } => {
-                f.write_str("the request does not say where the node listens; add its listener")
+                f.write_str("the request does not say where the node listens; add its listener, with host and port")
             }
             Unchanged::NotReady => f.write_str(
                 "the leader was elected just now and has not committed a record of its epoch yet; \
@@ -206,11 +212,9 @@ impl fmt::Display for Unchanged {
             Unchanged::LastVoter => f.write_str(
                 "it is the only voter, and without any there is no quorum; add another one first",
             ),
-            Unchanged::Leads { known } => write!(
-                f,
-                "{known} leads the quorum, so its disk is there; let another voter lead before a new \
-                 directory takes its place"
-            ),
+            Unchanged::Leads { known } | Unchanged::RunsTwice { known } => {
+                of_a_node_replaced(matches!(self, Unchanged::Leads { .. }), *known, f)
+            }
             Unchanged::Halfway { gone } => write!(
                 f,
                 "{gone} is no voter any more, and the new directory is none yet, since it fell behind \
@@ -236,6 +240,24 @@ impl fmt::Display for Unchanged {
                 "the leader lost its leadership; nothing was changed, ask the next one",
             ),
         }
+    }
+}
+
+/// Why the place of this voter is not given to another directory of its node.
+fn of_a_node_replaced(leads: bool, known: ReplicaKey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match leads {
+        true => write!(
+            f,
+            "{known} leads the quorum, so its disk is there; let another voter lead before a new \
+             directory takes its place"
+        ),
+        false => write!(
+            f,
+            "{known} is alive, and another directory of node {} copies the log at the same time: two \
+             machines have one node.id; stop the one that is not to vote, or give it its own, then ask \
+             again",
+            known.id
+        ),
     }
 }
 

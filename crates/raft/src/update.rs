@@ -5,7 +5,7 @@
 //! Where the set is static the leader only remembers what it was told, until its epoch ends.
 
 use crate::effect::{Complaint, Effect, Ticket};
-use crate::message::{ErrorKind, LeaderView, Request, Response, UpdateVoter};
+use crate::message::{Endpoint, ErrorKind, LeaderView, Request, Response, UpdateVoter};
 use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
@@ -45,6 +45,7 @@ impl Quorum {
         let own = self.config.endpoints.first();
         let reachable =
             endpoints.iter().any(|at| own.is_none_or(|own| own.listener == at.listener));
+        let reachable = reachable && endpoints.iter().all(Endpoint::is_place);
         if key.directory.is_none() || !reachable || least > greatest {
             return Err(ErrorKind::InvalidRequest);
         }
@@ -73,6 +74,8 @@ impl Quorum {
             }
         } else if seats.voters.by_id(voter.key.id) != Some(voter) {
             let voters = seats.voters.with(voter);
+            let before = seats.voters.by_id(voter.key.id).map(|known| known.endpoints.clone());
+            self.note_move(voter, before, out);
             self.seat(None, voters, out);
         }
         self.mark(voter.key);

@@ -15,7 +15,7 @@ use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_reque
 use std::collections::BTreeMap;
 
 /// Names of reasons, by words in the answers.
-const REASONS: [(&str, &str); 17] = [
+const REASONS: [(&str, &str); 18] = [
     ("does not lead the quorum", "a change was refused: not the leader"),
     ("names no directory id", "a change was refused: no directory"),
     ("does not say where the node listens", "a change was refused: no listener"),
@@ -30,6 +30,7 @@ const REASONS: [(&str, &str); 17] = [
     ("is not who answers there", "a change was refused: another replica answers"),
     ("does not copy the log", "a change was refused: the new one lacks records"),
     ("is behind the leader", "a change was refused: the new one lacks records"),
+    ("copies the log at the same time", "a change was refused: both directories are alive"),
     ("follow this leader, too few", "a change was refused: too few would follow"),
     (PERHAPS[0], "a change was not committed in time"),
     (PERHAPS[1], "a change was lost with its leadership"),

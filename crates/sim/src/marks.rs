@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 90] = [
+pub const ALL: [&str; 91] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -93,6 +93,7 @@ pub const ALL: [&str; 90] = [
     "a change was refused: another replica answers",
     "a change was refused: the new one lacks records",
     "a change was refused: too few would follow",
+    "a change was refused: both directories are alive",
     "a change was not committed in time",
     "a change was lost with its leadership",
 ];
