@@ -1,5 +1,6 @@
 //! Changes of the voters asked of a leader that takes one voter more or one less and knows nothing
-//! of replaced disks, as Apache Kafka's; and commands that are killed in the middle and run again.
+//! of replaced disks, as Apache Kafka's; commands that are killed in the middle and run again; and
+//! somebody else who changes the voters at the same time.
 //!
 //! The leader is a small double of such a one, which can be told to answer nothing at a chosen
 //! moment. Real leaders are asked in `tests/processes` and `tests/interop`.
@@ -17,12 +18,15 @@ use quorate_wire::message::{
     RemoveRaftVoterResponse, Topic,
 };
 use quorate_wire::{ApiKey, ErrorCode, RequestFrame, encode_response, split};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
-use support::{FAILED, Process, quorate, run, wait_for};
+use support::{
+    FAILED, Lone, Process, Scratch, USAGE, check_fails, documented_as, quorate, run, wait_for,
+};
 
 /// The APIs that are asked, each in this version.
 const SPOKEN: [(ApiKey, i16); 4] = [
@@ -49,6 +53,15 @@ struct State {
     asked: Vec<String>,
     /// The change of this number is never answered, and is done only where that says so.
     silent: Option<(usize, bool)>,
+    /// The change of this number is refused, and so are all behind it.
+    refuses_from: Option<usize>,
+    /// Once the change of this number is done, somebody else brings these in or takes them away.
+    meddling: Option<(usize, i32, Option<Uuid>)>,
+    /// Replaces disks, but loses the leadership between the two halves.
+    resigns_between: bool,
+    /// Nodes that registered, as Kafka's do: where they listen is known also of those that do not
+    /// vote.
+    registered: Vec<i32>,
 }
 
 struct Leader {
@@ -100,6 +113,25 @@ impl Leader {
         let (code, stdout, stderr) = self.told(command);
         assert_eq!(code, 0, "{command:?}: {stdout}{stderr}");
         stdout
+    }
+
+    /// Runs a command that fails: what it says to people, and its object.
+    fn fails(&self, command: &[&str]) -> (String, Value) {
+        let (code, stdout, stderr) = self.told(&[command, &["--json"]].concat());
+        assert_eq!(code, FAILED, "{command:?}: {stdout}{stderr}");
+        let object: Value = serde_json::from_str(&stdout).unwrap();
+        is_documented(&object);
+        assert!(stderr.contains(object["error"].as_str().unwrap()), "{stderr}: {object}");
+        (stderr, object)
+    }
+
+    fn set(&self, set: impl FnOnce(&mut State)) {
+        set(&mut self.state.lock().unwrap());
+    }
+
+    /// `1` to be asked for with its address.
+    fn placed(&self, id: i32) -> String {
+        format!("{id}@127.0.0.1:{}", self.port)
     }
 
     /// Kills a command while it waits for the answer to the change of this number.
@@ -154,7 +186,8 @@ fn answered(frame: Bytes, port: u16, state: &Mutex<State>) -> Option<Bytes> {
         return encoded(ApiVersionsResponse { api_keys, ..Default::default() }, version, call);
     }
     if api == ApiKey::DescribeCluster {
-        let brokers = state.voters.keys().map(|id| DescribeClusterBroker {
+        let known: BTreeSet<i32> = state.voters.keys().chain(&state.registered).copied().collect();
+        let brokers = known.iter().map(|id| DescribeClusterBroker {
             broker_id: *id,
             host: "127.0.0.1".into(),
             port: port.into(),
@@ -177,28 +210,58 @@ fn answered(frame: Bytes, port: u16, state: &Mutex<State>) -> Option<Bytes> {
         Some((at, done)) => (at == number, at != number || done),
         None => (false, true),
     };
-    if api == ApiKey::AddRaftVoter {
-        let add: AddRaftVoterRequest = request.decode().unwrap();
-        let tagged = if add.replaces == Uuid::ZERO { "" } else { " with our field" };
+    let answer = changed(&mut state, &request, does);
+    if let Some((_, node, disk)) = state.meddling.filter(|(at, ..)| *at == number) {
+        match disk {
+            Some(disk) => drop(state.voters.insert(node, disk)),
+            None => drop(state.voters.remove(&node)),
+        }
+    }
+    let error_code = match state.refuses_from {
+        Some(from) if number >= from => ErrorCode::InvalidRequest,
+        Some(_) | None => answer,
+    };
+    let encoded = if api == ApiKey::AddRaftVoter {
+        encoded(AddRaftVoterResponse { error_code, ..Default::default() }, version, call)
+    } else {
+        encoded(RemoveRaftVoterResponse { error_code, ..Default::default() }, version, call)
+    };
+    encoded.filter(|_| !is_silent)
+}
+
+/// Takes note of a change that is asked for, and makes it.
+fn changed(state: &mut State, request: &RequestFrame, does: bool) -> ErrorCode {
+    let number = state.asked.len() + 1;
+    let does = does && state.refuses_from.is_none_or(|from| number < from);
+    if request.header.api == ApiKey::AddRaftVoter {
+        let add: AddRaftVoterRequest = request.clone().decode().unwrap();
+        let replaces = add.replaces != Uuid::ZERO;
+        let tagged = if replaces { " with our field" } else { "" };
         state.asked.push(format!("add {}{tagged}", add.voter_id));
-        let known = state.voters.contains_key(&add.voter_id);
-        let error_code = if known { ErrorCode::DuplicateVoter } else { ErrorCode::None };
-        if !known && does {
+        let seat = state.voters.get(&add.voter_id).copied();
+        if state.resigns_between && replaces {
+            let halved = seat == Some(add.replaces);
+            state.voters.remove(&add.voter_id);
+            return if halved { ErrorCode::NotController } else { ErrorCode::VoterNotFound };
+        }
+        if seat.is_some() {
+            return ErrorCode::DuplicateVoter;
+        }
+        if does {
             state.voters.insert(add.voter_id, add.voter_directory_id);
         }
-        let response = AddRaftVoterResponse { error_code, ..Default::default() };
-        return encoded(response, version, call).filter(|_| !is_silent);
+        return ErrorCode::None;
     }
-    assert_eq!(api, ApiKey::RemoveRaftVoter);
-    let remove: RemoveRaftVoterRequest = request.decode().unwrap();
+    assert_eq!(request.header.api, ApiKey::RemoveRaftVoter);
+    let remove: RemoveRaftVoterRequest = request.clone().decode().unwrap();
     state.asked.push(format!("remove {}", remove.voter_id));
-    let known = state.voters.get(&remove.voter_id) == Some(&remove.voter_directory_id);
-    let error_code = if known { ErrorCode::None } else { ErrorCode::VoterNotFound };
-    if known && does {
+    if state.voters.get(&remove.voter_id) != Some(&remove.voter_directory_id) {
+        return ErrorCode::VoterNotFound;
+    }
+    if does {
         state.voters.remove(&remove.voter_id);
     }
-    let response = RemoveRaftVoterResponse { error_code, ..Default::default() };
-    encoded(response, version, call).filter(|_| !is_silent)
+    ErrorCode::None
 }
 
 /// All that copy the log live, but for a voter's disk that was replaced.
@@ -255,7 +318,8 @@ fn a_leader_that_replaces_no_disks_is_asked_for_both_halves_and_that_is_said() {
 
     let leader = three_and_a_new_disk();
     let json = leader.done(&["replace-disk", "3", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    is_documented(&json);
     let step = &json["steps"][0];
     assert_eq!((&step["step"], &step["by_halves"]), (&"replace".into(), &true.into()));
     assert_eq!(step["replaces"], disk(3, 0).to_string());
@@ -296,4 +360,159 @@ fn an_alter_that_was_killed_anywhere_ends_as_wanted_when_it_is_run_again() {
         let again = leader.done(&alter);
         assert!(again.contains("nothing to do"), "{again}");
     }
+}
+
+/// What `add`, `remove`, `alter` and `replace-disk` print for programs.
+#[track_caller]
+fn is_documented(object: &Value) {
+    documented_as("`quorum`", "quorum alter", object);
+    for step in object["steps"].as_array().unwrap() {
+        documented_as("`quorum`", "step", step);
+    }
+    for voter in object["voters"].as_array().into_iter().flatten() {
+        documented_as("`quorum`", "voter", voter);
+    }
+}
+
+#[test]
+fn a_replacement_goes_on_by_itself_where_the_node_has_registered() {
+    let leader = three_and_a_new_disk();
+    leader.set(|state| state.registered = vec![3]);
+    leader.killed(&["replace-disk", "3"], 2, true);
+    assert_eq!(leader.voters().len(), 2, "the old one is gone, and the new one not there yet");
+    let said = leader.done(&["replace-disk", "3"]);
+    assert!(said.contains("step 1: add node 3") && !said.contains("step 2"), "{said}");
+    assert_eq!(leader.voters(), replaced());
+}
+
+#[test]
+fn a_leader_that_ends_between_the_halves_of_a_replacement_leaves_the_second_one_to_do() {
+    let leader = three_and_a_new_disk();
+    leader.set(|state| state.resigns_between = true);
+    let said = leader.done(&["replace-disk", "3"]);
+    assert!(said.contains("step 1 done") && !said.contains("does not replace disks"), "{said}");
+    assert_eq!(leader.voters(), replaced());
+    let asked = ["add 3 with our field", "add 3 with our field", "remove 3", "add 3"];
+    assert_eq!(leader.asked(), asked);
+}
+
+fn to_become_five() -> (Leader, [String; 3]) {
+    let founders = [(1, disk(1, 0)), (2, disk(2, 0)), (3, disk(3, 0))];
+    let leader = Leader::new(&founders, &[(4, disk(4, 0)), (5, disk(5, 0))]);
+    let voters = format!("1,2,3,{},{}", leader.placed(4), leader.placed(5));
+    (leader, ["alter".to_owned(), "--voters".to_owned(), voters])
+}
+
+#[test]
+fn a_plan_stops_where_somebody_else_changes_the_voters_too() {
+    // Behind the first step and behind the last one; one comes, one goes, a disk is another one.
+    let meddlings = [
+        (1, 6, Some(disk(6, 0))),
+        (1, 2, None),
+        (2, 6, Some(disk(6, 0))),
+        (2, 2, Some(disk(2, 9))),
+    ];
+    for (at, node, disk) in meddlings {
+        let (leader, alter) = to_become_five();
+        let alter: Vec<&str> = alter.iter().map(String::as_str).collect();
+        leader.set(|state| state.meddling = Some((at, node, disk)));
+        let (said, object) = leader.fails(&alter);
+        assert!(said.contains("somebody else changes the voters"), "{said}");
+        assert_eq!(said.contains("stopped behind step 1 of 2"), at == 1, "{said}");
+        assert_eq!((leader.asked().len(), object["done"].as_u64()), (at, Some(at as u64)));
+        let done: Vec<bool> =
+            object["steps"].as_array().unwrap().iter().map(|s| s.get("ms").is_some()).collect();
+        assert_eq!(done, [true, at == 2], "{object}");
+        let voters = object["voters"].as_array().unwrap();
+        assert_eq!(voters.len(), leader.voters().len(), "as read last: {object}");
+    }
+    // Whoever does what was planned is no such one.
+    let (leader, alter) = to_become_five();
+    leader.set(|state| state.meddling = Some((1, 5, Some(disk(5, 0)))));
+    leader.done(&alter.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(leader.voters().len(), 5);
+    // Nor is, for one voter more, whoever brings in another one.
+    let (leader, _) = to_become_five();
+    leader.set(|state| state.meddling = Some((1, 5, Some(disk(5, 0)))));
+    leader.done(&["add", &leader.placed(4)]);
+    assert_eq!(leader.voters().len(), 5);
+    // But whoever takes it away again is.
+    let (leader, _) = to_become_five();
+    leader.set(|state| state.meddling = Some((1, 4, None)));
+    let (said, _) = leader.fails(&["add", &leader.placed(4)]);
+    assert!(said.contains("not so any more: add node 4"), "{said}");
+}
+
+#[test]
+fn a_command_that_fails_half_way_says_what_it_has_done() {
+    let (leader, alter) = to_become_five();
+    let alter: Vec<&str> = alter.iter().map(String::as_str).collect();
+    leader.set(|state| state.refuses_from = Some(2));
+    let (said, object) = leader.fails(&alter);
+    assert!(said.contains("could not add node 5"), "{said}");
+    assert_eq!((&object["done"], &object["steps"][0]["node"]), (&1.into(), &4.into()));
+    assert!(object["steps"][0]["ms"].is_u64() && object["steps"][1].get("ms").is_none());
+    // Without a plan as well.
+    let (_, object) = leader.fails(&["add", "9@127.0.0.1:1", "--timeout", "1"]);
+    assert_eq!((&object["done"], &object["steps"]), (&0.into(), &Value::Array(Vec::new())));
+}
+
+#[test]
+fn what_cannot_be_is_said_at_once() {
+    let fixed = [1, 2, 3].map(|id| (id, Uuid::ZERO));
+    let leader = Leader::new(&fixed, &[]);
+    let all = [&["replace-disk", "3"][..], &["add", "4@h:1"], &["remove", "3"]];
+    for command in all {
+        let (code, _, said) = leader.told(command);
+        assert!(code == FAILED && said.contains("static (kraft.version 0)"), "{said}");
+        assert!(!said.contains("waiting"), "{command:?}: {said}");
+    }
+    let founders = [1, 2, 3].map(|id| (id, disk(id, 0)));
+    let leader = Leader::new(&founders, &[]);
+    let (code, stdout, said) = leader.told(&["alter", "--voters", "1@127.0.0.1:1,2,3"]);
+    assert!(code == 0 && stdout.contains("nothing to do"), "{stdout}{said}");
+    assert!(said.contains("127.0.0.1:1 is ignored"), "{said}");
+    check_fails(&["quorum", "alter", "--voters", "1,2,1", "--json"], USAGE, &["node 1 twice"]);
+    for id in ["x", "-1", "2147483648"] {
+        check_fails(&["quorum", "remove", "--", id], USAGE, &["the number of the node"]);
+    }
+}
+
+#[test]
+fn what_is_printed_for_programs_is_documented_of_every_command() {
+    let scratch = Scratch::new("changes-json");
+    let lone = Lone::start(&scratch);
+    lone.put("a", "b");
+    let told = |expect: i32, arguments: &[&str]| -> Value {
+        let (code, stdout, stderr) = run(&[arguments, &["--json"]].concat());
+        assert_eq!(code, expect, "{arguments:?}: {stdout}{stderr}");
+        serde_json::from_str(&stdout).unwrap()
+    };
+    let by = ["--bootstrap", &lone.raft];
+    let moved = told(0, &[&["quorum", "upgrade"][..], &by].concat());
+    documented_as("`quorum`", "quorum upgrade", &moved);
+    assert_eq!((&moved["changed"], &moved["error"]), (&true.into(), &Value::Null));
+    let nobody = ["quorum", "upgrade", "--bootstrap", "127.0.0.1:1"];
+    let failed = told(FAILED, &nobody);
+    documented_as("`quorum`", "quorum upgrade", &failed);
+    assert!(failed["error"].is_string() && failed["changed"] == false, "{failed}");
+
+    let only = told(FAILED, &[&["quorum", "remove", "1"][..], &by].concat());
+    is_documented(&only);
+    assert!(only["error"].as_str().unwrap().contains("the only voter"), "{only}");
+    let same = told(0, &[&["quorum", "alter", "--voters", "1"][..], &by].concat());
+    is_documented(&same);
+    assert_eq!((&same["steps"], &same["voters"][0]["node"]), (&Value::Array(vec![]), &1.into()));
+
+    let stays = told(FAILED, &["quorum", "resign", "--http", &lone.url]);
+    documented_as("`quorum`", "quorum resign", &stays);
+    assert!(stays["before"] == 1 && stays["error"].is_string(), "{stays}");
+    drop(lone);
+
+    let other = scratch.0.join("other").display().to_string();
+    let config = scratch.0.join("node.properties").display().to_string();
+    let directory = format!("log.dirs={other}");
+    let formatted = told(0, &["format", "--config", &config, "--override", &directory]);
+    documented_as("`format`", "none", &formatted);
+    assert_eq!((&formatted["directory"], &formatted["already"]), (&other.into(), &false.into()));
 }

@@ -258,6 +258,15 @@ impl<M: Machine> Replica<M> {
             true => self.damage_in_words().unwrap_or_default(),
             false => String::new(),
         };
+        // A node that joins has no voters in its files, and none in its log yet.
+        let in_files = view.kraft_version == 0 && self.settings.bootstrap.is_empty();
+        let names = match in_files {
+            true => "controller.quorum.voters names on each the addresses where they listen",
+            false => {
+                "controller.quorum.bootstrap.servers names here nodes that run, that each voter listens where the log \
+                 says (CurrentVoters of `quorate quorum status`)"
+            }
+        };
         warn!(
             %epoch,
             leader = ?leader.map(|leader| leader.0),
@@ -265,8 +274,7 @@ impl<M: Machine> Replica<M> {
             silence_ms,
             own,
             "this node finds no leader, and refuses what its clients ask: a majority of the voters must be up and reach \
-             each other; start those that are down, and see on each that controller.quorum.voters names the addresses \
-             where they listen and that nothing between them stops connections"
+             each other; start those that are down, and see that {names} and that nothing between them stops connections"
         );
     }
 

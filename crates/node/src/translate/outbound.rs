@@ -330,7 +330,7 @@ pub(super) fn top_level(code: ErrorCode) -> Result<(), String> {
     }
     let foreign = code == ErrorCode::InconsistentClusterId;
     let hint = if foreign {
-        ": it belongs to another cluster; check controller.quorum.voters"
+        ": it belongs to another cluster; see whom controller.quorum.bootstrap.servers, or controller.quorum.voters, names here"
     } else {
         ""
     };

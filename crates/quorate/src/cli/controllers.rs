@@ -2,8 +2,9 @@
 //! are, who leads, and how far each replica is.
 //!
 //! Asks each question once: DescribeCluster of any controller (KIP-919, Kafka 3.7 and later),
-//! DescribeQuorum of the leader, and what others have to ask of that one. Plain connections; TLS
-//! and SASL are not spoken.
+//! DescribeQuorum of the leader, and what others have to ask of that one. All servers are asked at
+//! once, so that who is silent costs nothing where another one answers. Plain connections; TLS and
+//! SASL are not spoken.
 
 use quorate::{HostPort, exchange};
 use quorate_wire::message::{
@@ -15,12 +16,15 @@ use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_reque
 use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// The log that a cluster's metadata are in.
 const TOPIC: &str = "__cluster_metadata";
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long all questions to a server and its leader may take, where nobody says otherwise.
+const ROUND_TIME: Duration = Duration::from_secs(10);
 /// How it looks when the other side closes a connection: at the end, or with a question unread.
 const BROKEN_OFF: [ErrorKind; 3] =
     [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
@@ -71,21 +75,54 @@ pub(super) fn server(text: &str) -> Result<HostPort, String> {
     })
 }
 
-/// Asks the servers one after the other until one knows the leader, and then that.
+/// Asks all servers for the leader, and that for the quorum.
 pub(super) async fn describe(servers: &[HostPort]) -> Result<Quorum, Silence> {
-    to_leader(servers).await.map(|(quorum, _)| quorum)
+    describe_within(servers, ROUND_TIME).await
 }
 
-/// The same, and the connection to the leader that said it.
-pub(super) async fn to_leader(servers: &[HostPort]) -> Result<(Quorum, Controller), Silence> {
+/// The same with as much time as there is.
+pub(super) async fn describe_within(
+    servers: &[HostPort],
+    patience: Duration,
+) -> Result<Quorum, Silence> {
+    to_leader(servers, patience).await.map(|(quorum, _)| quorum)
+}
+
+/// The same, and the connection to the leader that said it. Whose answer comes first counts.
+pub(super) async fn to_leader(
+    servers: &[HostPort],
+    patience: Duration,
+) -> Result<(Quorum, Controller), Silence> {
+    let mut asking = JoinSet::new();
+    for (at, server) in servers.iter().cloned().enumerate() {
+        asking.spawn(async move {
+            let silent = || {
+                let s = patience.as_secs_f64().ceil();
+                Err(Silence::Nobody(format!("no answer of it and its leader within {s} s")))
+            };
+            (at, timeout(patience, through(&server)).await.unwrap_or_else(|_| silent()))
+        });
+    }
+    let mut silences = Vec::new();
+    while let Some(joined) = asking.join_next().await {
+        match joined {
+            // Those that are still asked are not waited for.
+            Ok((_, Ok(found))) => return Ok(found),
+            Ok((at, Err(silence))) => silences.push((at, silence)),
+            Err(error) => silences.push((servers.len(), Silence::Nobody(error.to_string()))),
+        }
+    }
+    silences.sort_by_key(|(at, _)| *at);
+    let named = silences.into_iter().map(|(at, silence)| (servers.get(at), silence));
+    Err(all_silent(named))
+}
+
+/// What it comes to where no server could say who leads.
+fn all_silent<'a>(silences: impl Iterator<Item = (Option<&'a HostPort>, Silence)>) -> Silence {
     let (mut said, mut wrong, mut leaderless): (Vec<String>, Option<String>, bool) =
         (Vec::new(), None, false);
-    for server in servers {
-        let silence = match through(server).await {
-            Ok(quorum) => return Ok(quorum),
-            Err(silence) => silence,
-        };
-        let line = format!("{}: {}", shown(server), silence.text());
+    for (server, silence) in silences {
+        let line = format!("{}: {}", server.map_or_else(|| "?".into(), shown), silence.text());
         leaderless |= matches!(silence, Silence::NoLeader(_));
         if matches!(silence, Silence::Wrong(_)) {
             wrong.get_or_insert(line.clone());
@@ -93,7 +130,7 @@ pub(super) async fn to_leader(servers: &[HostPort]) -> Result<(Quorum, Controlle
         said.push(line);
     }
     let said = said.join("\n  ");
-    Err(match wrong {
+    match wrong {
         _ if leaderless => Silence::NoLeader(format!(
             "no leader answers\n  {said}\nThe quorum elects a leader within seconds while a majority of its voters run and \
              reach each other. Ask again in a moment; if that does not help, start the voters that are down, or look \
@@ -104,7 +141,7 @@ pub(super) async fn to_leader(servers: &[HostPort]) -> Result<(Quorum, Controlle
             "no controller answers\n  {said}\nName at least one controller that runs: HOST:PORT of its \
              controller listener, as controller.quorum.bootstrap.servers or controller.quorum.voters has it."
         )),
-    })
+    }
 }
 
 /// The cluster that a controller is of, whether or not it knows a leader.
@@ -379,6 +416,7 @@ fn beside(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncReadExt;
 
     fn replica(replica_id: i32, log_end_offset: i64, caught_up: i64) -> QuorumReplica {
         let last_caught_up_timestamp = caught_up;
@@ -407,5 +445,46 @@ mod tests {
             (9, "Observer", Some(1), Some(100)),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[tokio::test]
+    async fn who_is_silent_keeps_nobody_from_being_asked() {
+        let mut listeners = Vec::new();
+        for _ in 0..3 {
+            listeners.push(tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+        }
+        let at = |listener: &tokio::net::TcpListener| HostPort {
+            host: "127.0.0.1".into(),
+            port: listener.local_addr().expect("bound").port(),
+        };
+        let servers: Vec<HostPort> = listeners.iter().map(at).collect();
+        let asking = tokio::spawn(async move { describe(&servers).await });
+        let mut open = Vec::new();
+        for listener in listeners {
+            open.push(listener.accept().await.expect("asked").0);
+        }
+        // All are asked before any of them is given up.
+        for stream in &mut open {
+            stream.read_exact(&mut [0; 4]).await.expect("a question");
+        }
+        let is_closed = |stream: &TcpStream| {
+            let mut rest = [0; 1 << 10];
+            while stream.try_read(&mut rest).is_ok_and(|read| read > 0) {}
+            matches!(stream.try_read(&mut rest), Ok(0))
+        };
+        assert!(!open.iter().any(is_closed) && !asking.is_finished());
+        drop(open);
+        let silence = asking.await.expect("no panic").expect_err("nobody answered");
+        assert!(silence.text().contains("at the first question"), "{}", silence.text());
+    }
+
+    #[tokio::test]
+    async fn nobody_is_asked_for_longer_than_there_is_time() {
+        let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = mute.local_addr().expect("bound").port();
+        let server = HostPort { host: "127.0.0.1".into(), port };
+        let silence = describe_within(&[server], Duration::from_millis(20)).await;
+        let silence = silence.expect_err("nobody answered");
+        assert!(silence.text().contains("no answer of it and its leader"), "{}", silence.text());
     }
 }

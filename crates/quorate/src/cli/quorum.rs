@@ -6,8 +6,11 @@
 //! the same facts of any quorum, Kafka's too.
 
 mod change;
+mod course;
+mod patience;
 mod plan;
 mod protocol;
+mod report;
 mod resign;
 mod upgrade;
 mod voters;
@@ -21,7 +24,8 @@ use quorate_node::status::{ReplicaStatus, Status};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::timeout;
 
 /// See who leads and how far everyone is; change who votes
 #[derive(Parser)]
@@ -94,7 +98,7 @@ Examples:
     /// Let the log name the voters, where the files of the nodes do (kraft.version 0 to 1)
     #[command(after_help = "\
 Afterwards voters can be added and removed while the quorum runs. There is no way back. Every voter has
-to run: each tells the leader its directory within a few seconds of following it.
+to have told the leader its directory, as each does within a few seconds of following it: start all of them first.
 
 Examples:
   quorate quorum upgrade --dry-run
@@ -150,9 +154,22 @@ pub(crate) fn quorum(args: Args) -> Outcome {
 
 /// Asks all nodes at once; fails if none of them answers.
 async fn ask_all(nodes: &Nodes) -> Outcome<Vec<Asked>> {
+    ask_all_within(nodes, None).await
+}
+
+/// The same, with no more time for each of them than this.
+async fn ask_all_within(nodes: &Nodes, limit: Option<Duration>) -> Outcome<Vec<Asked>> {
     let asking = nodes.urls()?.into_iter().map(|url| {
         let of = url.clone();
-        (url, tokio::spawn(async move { ask_status(&of).await }))
+        let ask = async move {
+            let Some(limit) = limit else { return ask_status(&of).await };
+            let silent = || {
+                let s = limit.as_secs_f64().ceil();
+                Err(Silence::Broken(format!("did not answer within {s} s")))
+            };
+            timeout(limit, ask_status(&of)).await.unwrap_or_else(|_| silent())
+        };
+        (url, tokio::spawn(ask))
     });
     let (mut asked, mut nobody, mut mute) = (Vec::new(), true, false);
     for (url, said) in asking.collect::<Vec<_>>() {

@@ -6,6 +6,7 @@
 //! that is not level yet cost time and nothing else. A leader that knows no replacement of a disk,
 //! as Kafka's, is asked for the two halves of it.
 
+use super::patience::{PAUSE, Patience};
 use super::plan::Step;
 use crate::cli::controllers::{Controller, Quorum, Silence, refused, replicas, shown, to_leader};
 use crate::cli::{Outcome, failed};
@@ -15,10 +16,7 @@ use quorate_wire::message::{
     AddRaftVoterRequest, Listener, RemoveRaftVoterRequest, Request, VoterChangeResponse,
 };
 use std::time::{Duration, Instant};
-
-/// Between two attempts. Nobody tells a command when a leader is elected or a node is level, so it
-/// asks again.
-pub(super) const PAUSE: Duration = Duration::from_millis(300);
+use tokio::time::timeout;
 
 /// The name of the listener where the leader does not tell its own: Kafka's usual one.
 const LISTENER: &str = "CONTROLLER";
@@ -30,7 +28,29 @@ enum Refusal {
     Never(String),
     /// The leader knows no replacement, and took it for one voter more.
     Unknown,
+    /// The directory that is to go does not vote any more, and the other one not yet: a change that
+    /// was cut short, perhaps by the end of the leader that made it.
+    Half,
 }
+
+/// How the asking for a step ended.
+enum Ended {
+    Done,
+    /// The leader knows no such step.
+    Unknown,
+    /// Of a replacement, the second half is missing.
+    Half,
+}
+
+/// Whom to ask, and of which cluster they have to be.
+#[derive(Clone, Copy)]
+pub(super) struct Whom<'a> {
+    pub(super) servers: &'a [HostPort],
+    pub(super) cluster: &'a str,
+}
+
+/// No leader needs longer for a change that it can make at once; asked again it goes on.
+const CHANGE_TIME: Duration = Duration::from_secs(9);
 
 /// What is done.
 pub(super) struct Done {
@@ -41,82 +61,66 @@ pub(super) struct Done {
 
 /// Until it is committed. `waits` is told why it takes longer.
 pub(super) async fn carry_out(
-    servers: &[HostPort],
+    whom: Whom<'_>,
     step: &Step,
-    patience: Duration,
+    patience: Patience,
     waits: impl Fn(&str),
 ) -> Outcome<Done> {
     let start = Instant::now();
-    let by_halves = !until_done(servers, step, patience, &waits).await?;
-    if by_halves {
-        for half in step.halves() {
-            until_done(servers, &half, patience, &waits).await?;
+    let ended = until_done(whom, step, patience, &waits).await?;
+    // A half that is done already is found to be so when it is asked for.
+    let halves = match ended {
+        Ended::Done => Vec::new(),
+        Ended::Unknown | Ended::Half => step.halves(),
+    };
+    for half in halves {
+        if let Ended::Unknown | Ended::Half = until_done(whom, &half, patience, &waits).await? {
+            return failed(format!("could not {half}: the leader takes it for something else"));
         }
     }
-    Ok(Done { took: start.elapsed(), by_halves })
+    Ok(Done { took: start.elapsed(), by_halves: matches!(ended, Ended::Unknown) })
 }
 
-/// Until it is committed; false if the leader knows no such step.
+/// Until it is committed, or cannot be as one step.
 async fn until_done(
-    servers: &[HostPort],
+    whom: Whom<'_>,
     step: &Step,
-    patience: Duration,
+    patience: Patience,
     waits: impl Fn(&str),
-) -> Outcome<bool> {
-    let start = Instant::now();
+) -> Outcome<Ended> {
     loop {
-        match attempt(servers, step, patience).await {
-            Ok(()) => return Ok(true),
-            Err(Refusal::Unknown) => return Ok(false),
+        match attempt(whom, step, patience).await {
+            Ok(()) => return Ok(Ended::Done),
+            Err(Refusal::Unknown) => return Ok(Ended::Unknown),
+            Err(Refusal::Half) => return Ok(Ended::Half),
             Err(Refusal::Never(why)) => return failed(format!("could not {step}: {why}")),
-            Err(Refusal::Later(why)) if start.elapsed() >= patience => {
+            Err(Refusal::Later(why)) if patience.is_over() => {
                 return failed(format!(
-                    "could not {step} within {} s: {why}\nSee with `quorate quorum status` who votes; the same \
-                     command may be run again, and --timeout lets it wait longer.",
-                    patience.as_secs()
+                    "could not {step} within the {} s of --timeout: {why}\nIt may be done yet where it was asked for and \
+                     not refused: see with `quorate quorum status` who votes. The same command may be run again, and \
+                     --timeout lets it wait longer.",
+                    patience.secs()
                 ));
             }
             Err(Refusal::Later(why)) => waits(&why),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE.min(patience.left())).await;
     }
 }
 
-async fn attempt(servers: &[HostPort], step: &Step, patience: Duration) -> Result<(), Refusal> {
-    let reached = to_leader(servers).await;
-    let (quorum, mut leader) = reached?;
-    let cluster_id = Some(quorum.cluster.clone());
-    let comes = |id: i32, directory: Uuid, at: &HostPort, replaces: Uuid| {
-        let name = quorum.listener.clone().unwrap_or_else(|| LISTENER.to_owned());
-        let (host, port) = (at.host.clone(), at.port);
-        AddRaftVoterRequest {
-            cluster_id: cluster_id.clone(),
-            timeout_ms: i32::try_from(patience.as_millis()).unwrap_or(i32::MAX),
-            voter_id: id,
-            voter_directory_id: directory,
-            listeners: vec![Listener { name, host, port, ..Listener::default() }],
-            replaces,
-            ..AddRaftVoterRequest::default()
-        }
-    };
-    let answered = match step {
-        Step::Add { id, directory, at } => {
-            ask(&mut leader, comes(*id, *directory, at, Uuid::ZERO)).await
-        }
-        Step::Replace { id, old, directory, at } => {
-            ask(&mut leader, comes(*id, *directory, at, *old)).await
-        }
-        Step::Remove { id, directory } => {
-            let request = RemoveRaftVoterRequest {
-                cluster_id: cluster_id.clone(),
-                voter_id: *id,
-                voter_directory_id: *directory,
-                ..RemoveRaftVoterRequest::default()
-            };
-            ask(&mut leader, request).await
-        }
-    };
-    let (code, words) = answered?;
+async fn attempt(whom: Whom<'_>, step: &Step, patience: Patience) -> Result<(), Refusal> {
+    let (quorum, mut leader) = to_leader(whom.servers, patience.round()).await?;
+    if quorum.cluster != whom.cluster {
+        return Err(Refusal::Never(format!(
+            "the controllers that are asked are of two clusters, {} and {}; name those of one",
+            whom.cluster, quorum.cluster
+        )));
+    }
+    let within = patience.answer().min(CHANGE_TIME);
+    // The leader has somewhat less, so that its reason arrives.
+    let answered = timeout(within, asked(&mut leader, &quorum, step, within * 9 / 10)).await;
+    let (code, words) = answered
+        .map_err(|_| Refusal::Later("the leader was asked, and has not answered".to_owned()))??;
     let words = words.filter(|words| !words.is_empty() && *words != code.to_string());
     // What an earlier attempt brought about, and is committed.
     let known = [ErrorCode::DuplicateVoter, ErrorCode::VoterNotFound].contains(&code);
@@ -125,6 +129,10 @@ async fn attempt(servers: &[HostPort], step: &Step, patience: Duration) -> Resul
     }
     if code == ErrorCode::DuplicateVoter && matches!(step, Step::Replace { .. }) {
         return Err(Refusal::Unknown);
+    }
+    let votes = quorum.voters.iter().any(|voter| voter.replica_id == step.id());
+    if code == ErrorCode::VoterNotFound && matches!(step, Step::Replace { .. }) && !votes {
+        return Err(Refusal::Half);
     }
     if code == ErrorCode::RequestTimedOut {
         return Err(Refusal::Later(words.unwrap_or_else(|| guess(step, &quorum))));
@@ -136,6 +144,46 @@ async fn attempt(servers: &[HostPort], step: &Step, patience: Duration) -> Resul
         Some(words) => words,
         None => refused("this", code, None).text().to_owned(),
     }))
+}
+
+/// Asks the leader for a step.
+async fn asked(
+    leader: &mut Controller,
+    quorum: &Quorum,
+    step: &Step,
+    within: Duration,
+) -> Result<(ErrorCode, Option<String>), Silence> {
+    let cluster_id = Some(quorum.cluster.clone());
+    let comes = |id: i32, directory: Uuid, at: &HostPort, replaces: Uuid| {
+        let name = quorum.listener.clone().unwrap_or_else(|| LISTENER.to_owned());
+        let (host, port) = (at.host.clone(), at.port);
+        AddRaftVoterRequest {
+            cluster_id: cluster_id.clone(),
+            timeout_ms: i32::try_from(within.as_millis()).unwrap_or(i32::MAX),
+            voter_id: id,
+            voter_directory_id: directory,
+            listeners: vec![Listener { name, host, port, ..Listener::default() }],
+            replaces,
+            ..AddRaftVoterRequest::default()
+        }
+    };
+    match step {
+        Step::Add { id, directory, at } => {
+            ask(leader, comes(*id, *directory, at, Uuid::ZERO)).await
+        }
+        Step::Replace { id, old, directory, at } => {
+            ask(leader, comes(*id, *directory, at, *old)).await
+        }
+        Step::Remove { id, directory } => {
+            let request = RemoveRaftVoterRequest {
+                cluster_id: cluster_id.clone(),
+                voter_id: *id,
+                voter_directory_id: *directory,
+                ..RemoveRaftVoterRequest::default()
+            };
+            ask(leader, request).await
+        }
+    }
 }
 
 impl From<Silence> for Refusal {

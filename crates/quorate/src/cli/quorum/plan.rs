@@ -81,6 +81,25 @@ impl Step {
         }
     }
 
+    /// Whether it can be asked for where these vote.
+    pub(super) fn fits(&self, voters: &BTreeMap<i32, Uuid>) -> bool {
+        let seat = voters.get(&self.id());
+        match self {
+            Step::Add { .. } => seat.is_none(),
+            Step::Remove { directory, .. } => seat == Some(directory),
+            Step::Replace { old, .. } => seat == Some(old),
+        }
+    }
+
+    pub(super) fn apply(&self, voters: &mut BTreeMap<i32, Uuid>) {
+        match self {
+            Step::Add { id, directory, .. } | Step::Replace { id, directory, .. } => {
+                voters.insert(*id, *directory);
+            }
+            Step::Remove { id, .. } => drop(voters.remove(id)),
+        }
+    }
+
     /// What comes to the same, of a leader that knows no replacement.
     pub(super) fn halves(&self) -> Vec<Step> {
         match self {
@@ -133,6 +152,19 @@ pub(super) fn tolerates(voters: usize) -> String {
     }
 }
 
+/// Refuses where the log does not name the voters: nothing waits for that to change.
+pub(super) fn can_change(quorum: &Quorum) -> Result<(), NoPlan> {
+    match quorum.voters.iter().any(|voter| voter.replica_directory_id == Uuid::ZERO) {
+        false => Ok(()),
+        true => Err(NoPlan::Never(
+            "the voters of this quorum are static (kraft.version 0): controller.quorum.voters names them, \
+             and none can be added, removed or replaced while it runs. `quorate quorum upgrade` moves them into the \
+             log, where they can be changed"
+                .to_owned(),
+        )),
+    }
+}
+
 /// What has to be done so that exactly these vote; nothing if they do.
 ///
 /// Those that come come first; who leads goes last. A directory takes the place of another of the
@@ -148,14 +180,8 @@ pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, NoPl
             return never(&format!("node {} is named twice", one.id));
         }
     }
-    let now: BTreeMap<i32, Uuid> =
-        quorum.voters.iter().map(|v| (v.replica_id, v.replica_directory_id)).collect();
-    if quorum.voters.iter().any(|voter| voter.replica_directory_id == Uuid::ZERO) {
-        return never(
-            "the voters of this quorum are static (kraft.version 0): controller.quorum.voters names them, \
-             and none can be added or removed while it runs",
-        );
-    }
+    let now = voting(quorum);
+    can_change(quorum)?;
     let (mut adds, mut swaps, mut removes) = (Vec::new(), Vec::new(), Vec::new());
     for one in named.values() {
         match now.get(&one.id) {
@@ -177,6 +203,11 @@ pub(super) fn plan(quorum: &Quorum, wanted: &[Wanted]) -> Result<Vec<Step>, NoPl
     let steps: Vec<Step> = adds.into_iter().chain(swaps).chain(removes).collect();
     stays_alive(quorum, &steps)?;
     Ok(steps)
+}
+
+/// Who votes, with which directory.
+pub(super) fn voting(quorum: &Quorum) -> BTreeMap<i32, Uuid> {
+    quorum.voters.iter().map(|v| (v.replica_id, v.replica_directory_id)).collect()
 }
 
 /// The directory of one that comes, and where it listens, with what the quorum knows of it.
@@ -240,16 +271,10 @@ fn stays_alive(quorum: &Quorum, steps: &[Step]) -> Result<(), String> {
         let its = all.find(|r| r.replica_id == id && r.replica_directory_id == directory);
         its.is_some_and(|its| is_heard(quorum, its))
     };
-    let mut voters: BTreeMap<i32, Uuid> =
-        quorum.voters.iter().map(|v| (v.replica_id, v.replica_directory_id)).collect();
+    let mut voters = voting(quorum);
     // A replacement may take two, and then the old directory goes first.
     for step in steps.iter().flat_map(Step::halves) {
-        match &step {
-            Step::Add { id, directory, .. } | Step::Replace { id, directory, .. } => {
-                voters.insert(*id, *directory);
-            }
-            Step::Remove { id, .. } => drop(voters.remove(id)),
-        }
+        step.apply(&mut voters);
         let silent: Vec<String> = voters
             .iter()
             .filter(|(id, directory)| !answers(**id, **directory))

@@ -1,8 +1,9 @@
 //! `quorate quorum upgrade`: from voters that the files name to voters that the log names
 //! (`kraft.version` 0 to 1), of any quorum, Kafka's too. Once, while it runs, and never back.
 
-use super::change::PAUSE;
-use super::voters::{How, look};
+use super::patience::{PAUSE, Patience};
+use super::report::why;
+use super::voters::{Found, How, look};
 use crate::cli::controllers::{Silence, refused, to_leader};
 use crate::cli::{Outcome, failed, out};
 use clap::Parser;
@@ -11,6 +12,7 @@ use quorate_wire::ErrorCode;
 use quorate_wire::message::{FeatureUpdate, UpdateFeaturesRequest, UpdateFeaturesResponse};
 use serde_json::json;
 use std::time::Instant;
+use tokio::time::{sleep, timeout};
 
 /// The feature and its level.
 const FEATURE: &str = "kraft.version";
@@ -26,53 +28,82 @@ pub(super) struct Upgrade {
 enum Answer {
     Done,
     Later(String),
+    /// It was asked for, and whether it is done nobody said.
+    Silent(String),
     Never(String),
 }
 
+/// What is known of the change.
+#[derive(Default)]
+struct Known {
+    /// `None` where nobody said.
+    changed: Option<bool>,
+    ms: Option<u128>,
+}
+
 pub(super) async fn upgrade(args: Upgrade) -> Outcome {
-    let (servers, quorum) = look(&args.how).await?;
-    let as_json = args.how.common.json;
-    // Of static voters leaders tell no directory but their own.
-    let known = |id: Uuid| id.known().is_some();
-    let mut voters = quorum.voters.iter();
-    if quorum.voters.len() > 1 && voters.all(|voter| known(voter.replica_directory_id)) {
-        match as_json {
-            true => out::json(&json!({ "feature": FEATURE, "level": LEVEL, "changed": false })),
-            false => out::line("the log names the voters already; nothing to do"),
+    let mut known = Known { changed: Some(false), ms: None };
+    let outcome = change(&args.how, &mut known).await;
+    if args.how.common.json {
+        let Known { changed, ms } = known;
+        out::json(&json!({
+            "feature": FEATURE, "level": LEVEL, "changed": changed, "ms": ms, "error": why(&outcome),
+        }));
+    }
+    outcome
+}
+
+async fn change(how: &How, known: &mut Known) -> Outcome {
+    let Found { servers, quorum, patience } = look(how).await?;
+    let say = |words: &str| {
+        if !how.common.json {
+            out::line(words);
         }
+    };
+    // Of static voters leaders tell no directory but their own.
+    let mut voters = quorum.voters.iter();
+    if quorum.voters.len() > 1 && voters.all(|voter| voter.replica_directory_id != Uuid::ZERO) {
+        say("the log names the voters already; nothing to do");
         return Ok(());
     }
     let start = Instant::now();
     loop {
-        let (dry_run, patience) = (args.how.dry_run, args.how.timeout);
-        match attempt(&servers, dry_run).await {
+        let late = |why: String| {
+            failed(format!(
+                "the voters stay where they are: within {} s {why}\nThe same command may be run again; \
+                 --timeout lets it wait longer.",
+                patience.secs()
+            ))
+        };
+        match attempt(&servers, how.dry_run, patience).await {
             Answer::Done => break,
-            Answer::Later(why) if start.elapsed() >= patience => {
+            Answer::Later(why) if patience.is_over() => return late(why),
+            Answer::Silent(why) if patience.is_over() && how.dry_run => return late(why),
+            Answer::Silent(why) if patience.is_over() => {
+                known.changed = None;
                 return failed(format!(
-                    "the voters stay where they are: within {} s {why}\nThe same command may be run again; \
-                     --timeout lets it wait longer.",
-                    patience.as_secs()
+                    "whether the log names the voters now is not known: within {} s {why}\nRun the same command again: \
+                     it says so, or does it.",
+                    patience.secs()
                 ));
             }
-            Answer::Later(_) => tokio::time::sleep(PAUSE).await,
+            Answer::Later(_) | Answer::Silent(_) => sleep(PAUSE.min(patience.left())).await,
             Answer::Never(why) => return failed(format!("the voters stay where they are: {why}")),
         }
     }
     let ms = start.elapsed().as_millis();
-    match (as_json, args.how.dry_run) {
-        (true, dry_run) => {
-            out::json(&json!({ "feature": FEATURE, "level": LEVEL, "changed": !dry_run, "ms": ms }))
-        }
-        (false, true) => out::line("the voters can be moved into the log; nothing was changed"),
-        (false, false) => out::line(&format!(
+    *known = Known { changed: Some(!how.dry_run), ms: Some(ms) };
+    say(&match how.dry_run {
+        true => "the voters can be moved into the log; nothing was changed".to_owned(),
+        false => format!(
             "the log names the voters from now on (kraft.version {LEVEL}, {ms} ms). controller.quorum.voters in \
              the files is ignored; put controller.quorum.bootstrap.servers in its place before the next start"
-        )),
-    }
+        ),
+    });
     Ok(())
 }
 
-async fn attempt(servers: &[quorate::HostPort], dry_run: bool) -> Answer {
+async fn attempt(servers: &[quorate::HostPort], dry_run: bool, patience: Patience) -> Answer {
     let request = UpdateFeaturesRequest {
         feature_updates: vec![FeatureUpdate {
             feature: FEATURE.to_owned(),
@@ -82,15 +113,18 @@ async fn attempt(servers: &[quorate::HostPort], dry_run: bool) -> Answer {
         validate_only: dry_run,
         ..UpdateFeaturesRequest::default()
     };
-    let answered = match to_leader(servers).await {
-        Ok((_, mut leader)) => leader.ask(request, 1).await,
-        Err(silence) => Err(silence),
-    };
-    let answer: UpdateFeaturesResponse = match answered {
-        Ok(answer) => answer,
+    let mut leader = match to_leader(servers, patience.round()).await {
+        Ok((_, leader)) => leader,
         Err(Silence::Wrong(why)) => return Answer::Never(why),
         Err(Silence::Nobody(why) | Silence::NoLeader(why)) => return Answer::Later(why),
     };
+    let answer: UpdateFeaturesResponse =
+        match timeout(patience.answer(), leader.ask(request, 1)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Silence::Wrong(why))) => return Answer::Never(why),
+            Ok(Err(Silence::Nobody(why) | Silence::NoLeader(why))) => return Answer::Silent(why),
+            Err(_) => return Answer::Silent("the leader has not answered".to_owned()),
+        };
     let of_feature = answer.results.into_iter().find(|result| result.feature == FEATURE);
     let (code, words) = match (answer.error_code, of_feature) {
         (ErrorCode::None, Some(result)) => (result.error_code, result.error_message),

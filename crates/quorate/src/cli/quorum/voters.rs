@@ -2,26 +2,30 @@
 //! (KIP-853), of any quorum, Kafka's too.
 //!
 //! Every command is a plan of single steps, told first and then carried out one after the other.
-//! What it needs to know of the nodes it asks the leader.
+//! What it needs to know of the nodes it asks the leader, and after each step it looks whether
+//! somebody else changes the voters as well: then it stops and says so.
 
-use super::change::{Done, PAUSE, carry_out};
-use super::plan::{NoPlan, Step, Wanted, directory, plan, told, tolerates, wanted};
-use super::{Common, ask_all, best};
-use crate::cli::controllers::{Quorum, Silence, describe, server};
-use crate::cli::{Outcome, failed, out};
+use super::change::{Whom, carry_out};
+use super::course::{Course, Wish, contradictions};
+use super::patience::{PAUSE, Patience};
+use super::plan::{NoPlan, Wanted, can_change, directory, told, tolerates, wanted};
+use super::report::Report;
+use super::{Common, ask_all_within, best};
+use crate::cli::controllers::{Quorum, Silence, describe_within, server};
+use crate::cli::{Failure, Outcome, failed, out};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use quorate::{HostPort, Uuid};
-use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// What all of them take.
 #[derive(clap::Args)]
 pub(super) struct How {
     #[command(flatten)]
     pub(super) common: Common,
-    /// How long to wait for each step: for a leader, a node that starts, one that is copying
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    /// How long all of it may take: until a leader answers, a node has started, one has copied
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(super) timeout: Duration,
     /// Tell the plan, and change nothing
     #[arg(long)]
@@ -42,7 +46,7 @@ pub(super) struct Add {
 #[derive(Parser)]
 pub(super) struct Remove {
     /// Its node id
-    #[arg(value_name = "ID", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(value_name = "ID", value_parser = node_id)]
     voter: i32,
     #[command(flatten)]
     how: How,
@@ -73,62 +77,92 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     number.map(Duration::from_secs).ok_or_else(|| "write whole seconds, 1 to 86400".to_owned())
 }
 
+fn node_id(text: &str) -> Result<i32, String> {
+    let id = text.trim().parse::<i32>().ok().filter(|id| *id >= 0);
+    id.ok_or_else(|| "write the number of the node, as node.id in its file has it".to_owned())
+}
+
 pub(super) async fn add(args: Add) -> Outcome {
-    let (servers, quorum) = look(&args.how).await?;
-    let id = args.voter.id;
-    if args.voter.directory.is_none() && quorum.voters.iter().any(|voter| voter.replica_id == id) {
-        return failed(format!(
-            "node {id} is a voter already. If its disk was replaced, and it runs with the new one, \
-             `quorate quorum replace-disk {id}` lets the new directory take the old one's place"
-        ));
-    }
-    let mut voters: Vec<Wanted> =
-        quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
-    voters.retain(|voter| voter.id != id);
-    voters.push(args.voter);
-    alter_to(&args.how, &servers, quorum, &voters).await
+    let Add { voter, how } = args;
+    let mut report = Report::new(how.common.json);
+    let added = async {
+        let found = look(&how).await?;
+        let id = voter.id;
+        let votes = found.quorum.voters.iter().any(|voter| voter.replica_id == id);
+        if voter.directory.is_none() && votes {
+            return failed(format!(
+                "node {id} is a voter already. If its disk was replaced, and it runs with the new one, \
+                 `quorate quorum replace-disk {id}` lets the new directory take the old one's place"
+            ));
+        }
+        change(&how, found, &Wish::With(voter), &mut report).await
+    };
+    let outcome = added.await;
+    report.close(outcome)
 }
 
 pub(super) async fn remove(args: Remove) -> Outcome {
-    let (servers, quorum) = look(&args.how).await?;
-    let ids: Vec<i32> = quorum.voters.iter().map(|voter| voter.replica_id).collect();
-    if !ids.contains(&args.voter) {
-        let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        return failed(format!(
-            "node {} is no voter, so there is nothing to remove; the voters are {}",
-            args.voter,
-            list.join(", ")
-        ));
-    }
-    if ids.len() == 1 {
-        return failed(format!(
-            "node {} is the only voter, and without any there is no quorum; add another one first",
-            args.voter
-        ));
-    }
-    let left: Vec<Wanted> =
-        ids.into_iter().filter(|id| *id != args.voter).map(Wanted::id).collect();
-    alter_to(&args.how, &servers, quorum, &left).await
+    let Remove { voter, how } = args;
+    let mut report = Report::new(how.common.json);
+    let removed = async {
+        let found = look(&how).await?;
+        let ids: Vec<i32> = found.quorum.voters.iter().map(|voter| voter.replica_id).collect();
+        if !ids.contains(&voter) {
+            let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            return failed(format!(
+                "node {voter} is no voter, so there is nothing to remove; the voters are {}",
+                list.join(", ")
+            ));
+        }
+        if ids.len() == 1 {
+            return failed(format!(
+                "node {voter} is the only voter, and without any there is no quorum; add another one first"
+            ));
+        }
+        change(&how, found, &Wish::Without(voter), &mut report).await
+    };
+    let outcome = removed.await;
+    report.close(outcome)
 }
 
 pub(super) async fn alter(args: Alter) -> Outcome {
-    let (servers, quorum) = look(&args.how).await?;
-    alter_to(&args.how, &servers, quorum, &args.voters).await
+    let Alter { voters, how } = args;
+    let wish = Wish::Exactly(voters);
+    if let Some(id) = wish.twice() {
+        return Err(Failure::Usage(format!(
+            "--voters names node {id} twice; name each voter once"
+        )));
+    }
+    let mut report = Report::new(how.common.json);
+    let altered = async {
+        let found = look(&how).await?;
+        change(&how, found, &wish, &mut report).await
+    };
+    let outcome = altered.await;
+    report.close(outcome)
 }
 
 pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
-    let (servers, quorum) = look(&args.how).await?;
-    let id = args.voter.id;
+    let ReplaceDisk { voter, how } = args;
+    let mut report = Report::new(how.common.json);
+    let outcome = replace(&how, voter, &mut report).await;
+    report.close(outcome)
+}
+
+async fn replace(how: &How, voter: Wanted, report: &mut Report) -> Outcome {
+    let mut found = look(how).await?;
+    let id = voter.id;
     let seat = |quorum: &Quorum| {
         let seat = quorum.voters.iter().find(|voter| voter.replica_id == id);
         seat.map(|seat| (seat.replica_directory_id, seat.last_fetch_timestamp))
     };
-    let first = seat(&quorum);
+    let first = seat(&found.quorum);
     let has_fetched = |then: Option<(Uuid, i64)>, now: Option<(Uuid, i64)>| {
         then.zip(now).is_some_and(|(then, now)| then.0 == now.0 && then.1 < now.1)
     };
-    let (quorum, new) = until_heard(&args.how, &servers, quorum, |quorum| {
-        match (directory(quorum, &args.voter), seat(quorum)) {
+    let new = until_heard(how, &mut found, |quorum| {
+        can_change(quorum)?;
+        match (directory(quorum, &voter), seat(quorum)) {
             (Ok(new), _) => Ok(Some(new)),
             // It has fetched with the directory with which it votes, since this was asked for.
             (Err(NoPlan::Yet(_)), now) if has_fetched(first, now) => Ok(None),
@@ -141,33 +175,40 @@ pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
         }
     })
     .await?;
-    let old = seat(&quorum).map(|(old, _)| old);
+    let old = seat(&found.quorum).map(|(old, _)| old);
     let Some(new) = new.filter(|new| Some(*new) != old) else {
         let old = old.map_or_else(String::new, |old| old.to_string());
-        let what = format!("node {id} votes with the directory {old} and runs with it");
-        return nothing_to_do(&args.how, &what);
+        report.saw(&found.quorum);
+        report.nothing_to_do(&format!("node {id} votes with the directory {old} and runs with it"));
+        return Ok(());
     };
     let placed =
-        args.voter.at.is_some() || quorum.controllers.iter().any(|(known, _)| *known == id);
+        voter.at.is_some() || found.quorum.controllers.iter().any(|(known, _)| *known == id);
     if old.is_none() && !placed {
         return failed(format!(
             "node {id} is no voter (any more), so the leader does not know where it listens; say it, and it \
              becomes one: quorate quorum replace-disk {id}@HOST:PORT"
         ));
     }
-    let mut voters: Vec<Wanted> =
-        quorum.voters.iter().map(|voter| Wanted::id(voter.replica_id)).collect();
-    voters.retain(|voter| voter.id != id);
-    voters.push(Wanted { directory: Some(new), ..args.voter });
-    alter_to(&args.how, &servers, quorum, &voters).await
+    change(how, found, &Wish::With(Wanted { directory: Some(new), ..voter }), report).await
+}
+
+/// What a command begins with.
+pub(super) struct Found {
+    /// Whom to ask.
+    pub(super) servers: Vec<HostPort>,
+    /// What the leader said last.
+    pub(super) quorum: Quorum,
+    pub(super) patience: Patience,
 }
 
 /// Whom to ask, and what the leader says now.
-pub(super) async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
+pub(super) async fn look(how: &How) -> Outcome<Found> {
+    let patience = Patience::new(how.timeout);
     let mut servers = how.common.bootstrap.clone();
     if servers.is_empty() {
         // Nodes of ours say over HTTP where the voters listen.
-        let asked = ask_all(&how.common.nodes).await?;
+        let asked = ask_all_within(&how.common.nodes, Some(patience.round())).await?;
         let voters = best(&asked).map_or(&[][..], |status| &status.voters);
         servers = voters.iter().filter_map(|voter| server(&voter.endpoint).ok()).collect();
         if servers.is_empty() {
@@ -177,11 +218,10 @@ pub(super) async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
         }
     }
     // An election in between is over soon.
-    let end = Instant::now() + how.timeout;
     loop {
-        match describe(&servers).await {
-            Ok(quorum) => return Ok((servers, quorum)),
-            Err(Silence::NoLeader(_)) if Instant::now() < end => tokio::time::sleep(PAUSE).await,
+        match describe_within(&servers, patience.round()).await {
+            Ok(quorum) => return Ok(Found { servers, quorum, patience }),
+            Err(Silence::NoLeader(_)) if !patience.is_over() => sleep(PAUSE).await,
             Err(silence) => return failed(silence.text()),
         }
     }
@@ -191,109 +231,111 @@ pub(super) async fn look(how: &How) -> Outcome<(Vec<HostPort>, Quorum)> {
 /// started a moment ago is on its way. Nothing is waited for where nothing is to be changed.
 async fn until_heard<T>(
     how: &How,
-    servers: &[HostPort],
-    mut quorum: Quorum,
+    found: &mut Found,
     make: impl Fn(&Quorum) -> Result<T, NoPlan>,
-) -> Outcome<(Quorum, T)> {
-    let end = Instant::now() + how.timeout;
+) -> Outcome<T> {
+    let Found { servers, quorum, patience } = found;
     let mut noted = how.common.json || out::to_terminal();
     let spinner = spinner(how.common.json);
     loop {
-        let why = match make(&quorum) {
+        let why = match make(quorum) {
             Ok(made) => {
                 spinner.finish_and_clear();
-                return Ok((quorum, made));
+                return Ok(made);
             }
-            Err(NoPlan::Yet(why)) if !how.dry_run && Instant::now() < end => why,
+            Err(NoPlan::Yet(why)) if !how.dry_run && !patience.is_over() => why,
             Err(NoPlan::Yet(why) | NoPlan::Never(why)) => {
                 spinner.finish_and_clear();
                 return failed(why);
             }
         };
-        let waits = format!("waiting up to {} s: {why}", how.timeout.as_secs());
+        let waits = format!("waiting up to {} s: {why}", patience.secs());
         if !std::mem::replace(&mut noted, true) {
             out::note(&waits);
         }
         spinner.set_message(waits);
-        tokio::time::sleep(PAUSE).await;
+        sleep(PAUSE).await;
         // An election in between changes nothing: the last that was told still says who is missing.
-        if let Ok(newer) = describe(servers).await {
-            quorum = newer;
+        if let Ok(newer) = describe_within(servers, patience.round()).await {
+            *quorum = newer;
         }
     }
 }
 
-async fn alter_to(how: &How, servers: &[HostPort], quorum: Quorum, voters: &[Wanted]) -> Outcome {
-    let (quorum, steps) = until_heard(how, servers, quorum, |quorum| plan(quorum, voters)).await?;
-    let as_json = how.common.json;
-    if !as_json {
-        told(&quorum, &steps).iter().for_each(|line| out::line(line));
-    }
-    if voters.len().is_multiple_of(2) {
-        let (many, fewer) = (voters.len(), voters.len() - 1);
+/// From the voters that there are to those that are wished for, as one plan.
+async fn change(how: &How, mut found: Found, wish: &Wish, report: &mut Report) -> Outcome {
+    let course = until_heard(how, &mut found, |quorum| Course::of(wish, quorum)).await?;
+    let Found { servers, quorum, patience } = found;
+    let whom = Whom { servers: &servers, cluster: &quorum.cluster };
+    report.planned(&course.steps, &told(&quorum, &course.steps));
+    report.saw(&quorum);
+    contradictions(&quorum, wish).iter().for_each(|words| out::warning(words));
+    let many = wish.voters(&quorum).len();
+    if many.is_multiple_of(2) {
+        let fewer = many - 1;
         out::warning(&format!(
             "an even number of voters bears no more failures than one less: of {many} as of {fewer}, {}",
             tolerates(fewer)
         ));
     }
-    if steps.is_empty() {
-        return nothing_to_do(how, "these are the voters already");
-    }
-    if how.dry_run {
-        if as_json {
-            out::json(
-                &json!({ "steps": steps.iter().map(step_json).collect::<Vec<_>>(), "done": 0 }),
-            );
-        }
+    if course.steps.is_empty() {
+        report.nothing_to_do("these are the voters already");
         return Ok(());
     }
-    let mut done = Vec::new();
-    for (at, step) in (1..).zip(&steps) {
-        let spinner = spinner(as_json);
-        spinner.set_message(format!("step {at} of {}: {step}", steps.len()));
+    if how.dry_run {
+        return Ok(());
+    }
+    for (at, step) in (1..).zip(&course.steps) {
+        let spinner = spinner(how.common.json);
+        spinner.set_message(format!("step {at} of {}: {step}", course.steps.len()));
         let waits = |why: &str| spinner.set_message(format!("step {at} waits: {why}"));
-        let took = carry_out(servers, step, how.timeout, waits).await;
+        let done = carry_out(whom, step, patience, waits).await;
         spinner.finish_and_clear();
-        let Done { took, by_halves } = took?;
-        if as_json {
-            let mut step = step_json(step);
-            step["ms"] = json!(took.as_millis());
-            step["by_halves"] = json!(by_halves);
-            done.push(step);
-        } else {
-            let how = if by_halves { BY_HALVES } else { "" };
-            out::line(&format!("step {at} done in {} ms: {step}{how}", took.as_millis()));
-        }
-    }
-    if as_json {
-        out::json(&json!({ "done": done.len(), "steps": done }));
+        report.done(step, &done?);
+        compare(whom, &course, at, patience, report).await?;
     }
     Ok(())
 }
 
-/// Beside a replacement that the leader did not know.
-const BY_HALVES: &str =
-    " (this leader does not replace disks: the old directory was removed, then the new one added)";
-
-fn nothing_to_do(how: &How, why: &str) -> Outcome {
-    match how.common.json {
-        true => out::json(&json!({ "steps": [], "done": 0 })),
-        false => out::line(&format!("nothing to do: {why}")),
-    }
-    Ok(())
-}
-
-fn step_json(step: &Step) -> serde_json::Value {
-    let (what, id, directory): (&str, i32, &Uuid) = match step {
-        Step::Add { id, directory, .. } => ("add", *id, directory),
-        Step::Remove { id, directory } => ("remove", *id, directory),
-        Step::Replace { id, directory, .. } => ("replace", *id, directory),
+/// After so many steps, whether they led where they were to lead. Never undoes what somebody else
+/// did, nor goes on beside them: two plans at once would undo each other for ever.
+async fn compare(
+    whom: Whom<'_>,
+    course: &Course,
+    done: usize,
+    patience: Patience,
+    report: &mut Report,
+) -> Outcome {
+    let all = course.steps.len();
+    let (patience, stopped) = match done == all {
+        true => (patience.afterwards(), String::new()),
+        false => (patience, format!("stopped behind step {done} of {all}: ")),
     };
-    let mut shown = json!({ "step": what, "node": id, "directory": directory.to_string() });
-    if let Step::Replace { old, .. } = step {
-        shown["replaces"] = json!(old.to_string());
+    let quorum = loop {
+        match describe_within(whom.servers, patience.round()).await {
+            Ok(quorum) if quorum.cluster == whom.cluster => break quorum,
+            Ok(other) => {
+                let cluster = other.cluster;
+                return failed(format!("{stopped}a controller that was asked is of {cluster}"));
+            }
+            Err(_) if !patience.is_over() => sleep(PAUSE).await,
+            Err(silence) => {
+                return failed(format!(
+                    "{stopped}step {done} is done, and what came of it cannot be seen, as {}",
+                    silence.text()
+                ));
+            }
+        }
+    };
+    report.saw(&quorum);
+    match course.strays(done, &quorum) {
+        None => Ok(()),
+        Some(stray) => failed(format!(
+            "{stopped}somebody else changes the voters as well, or a node that joins by itself \
+             (controller.quorum.auto.join.enable): {stray}. Nothing of that was undone. See with `quorate quorum \
+             status` who votes, and run the command again once nobody else changes them"
+        )),
     }
-    shown
 }
 
 /// For a person at the terminal only.
