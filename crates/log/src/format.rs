@@ -7,7 +7,7 @@ use crate::snapshot_name::{DAMAGED, SnapshotName, snapshot_name};
 use crate::synced_file::{self, Mark};
 use crate::{
     EpochTable, Error, Head, Meta, SnapshotWriter, bootstrap_file, election_file, epoch_file,
-    meta_file, must_reach_file, partition_file,
+    meta_file, must_reach_file, partition_file, recovered_file,
 };
 use bytes::Bytes;
 use quorate_base::{Offset, OffsetEpoch, Uuid};
@@ -189,9 +189,13 @@ fn used<D: Disk>(disk: &mut D, partition: &str) -> Result<Option<String>, Error>
     };
     let bootstrap = snapshot_name(OffsetEpoch::default());
     let tells = |name: &&String| {
-        let own = [election_file::NAME, must_reach_file::NAME];
-        let snapshot = SnapshotName::parse(name.strip_suffix(DAMAGED).unwrap_or(name));
-        own.contains(&name.as_str()) || snapshot.is_some() && **name != bootstrap
+        let own = [election_file::NAME, must_reach_file::NAME, recovered_file::BEGUN];
+        let snapshot = match SnapshotName::parse(name.strip_suffix(DAMAGED).unwrap_or(name)) {
+            // What is being written confirms nothing: that of a format that was cut short, too.
+            None | Some(SnapshotName::Part(_)) => false,
+            Some(SnapshotName::Whole(_) | SnapshotName::Deleted(_)) => **name != bootstrap,
+        };
+        own.contains(&name.as_str()) || snapshot
     };
     let found = names.iter().find(tells).cloned();
     let found = match found {

@@ -51,9 +51,11 @@ mod reader;
 mod recopy;
 mod record;
 mod recover;
+mod recovered_file;
 mod recovery;
 mod reserve;
 mod round;
+mod salvage;
 mod scan;
 mod segment;
 mod set_aside;
@@ -108,9 +110,14 @@ pub use overlay::{Overlay, OverlayFile};
 pub use partial_snapshot::{PartialSnapshot, discard_checked};
 pub use record::{BadRecord, Headers, RecordFault, RecordView, Records};
 pub use recover::recover;
+pub use recovered_file::{
+    RECOVERY_FILES, Salvage, begin_recovery, finish_recovery, recoveries, show_recovered,
+    unfinished_recovery,
+};
 pub use recovery::Recovery;
 pub use reserve::{Reserved, ReservedFile, part_for_votes};
 pub use round::{CleanNow, CleanSettings, CleanedGroup, Round, Swept, ToClean};
+pub use salvage::{is_left_over, salvage};
 pub use set_aside::{Damage, Place, repair, set_aside};
 pub use set_away::remove_deleted;
 pub use snapshot::{ChunkRead, Head, Snapshot, read_chunk};

@@ -40,48 +40,80 @@ impl OsDisk {
     pub fn lock(root: impl AsRef<Path>, holder: &str) -> Result<Lock, LockError> {
         let path = root.as_ref().join(".lock");
         let failed = |source| LockError::Io { path: path.clone(), source };
-        if let Err(error) = fs::metadata(root.as_ref())
-            && error.kind() == io::ErrorKind::NotFound
-        {
-            return Err(LockError::Absent { directory: root.as_ref().to_owned() });
-        }
-        let held = || {
-            let mut text = Vec::new();
-            // It may have been removed; then nobody knows.
-            if let Ok(file) = File::open(&path) {
-                let _ = file.take(200).read_to_end(&mut text);
-            }
-            let holder = String::from_utf8_lossy(&text).trim().to_owned();
-            Err(LockError::Held { path: path.clone(), holder })
-        };
-        // The directory as well, for the file may be removed under who holds it. Where a file
-        // system locks no directories the file has to do.
-        let directory = File::open(root.as_ref()).map_err(failed)?;
-        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
-            return held();
-        }
+        let directory = take_directory(root.as_ref(), &path)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return held(),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
-        // Java locks the other way, and the two do not see each other.
-        match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
-            Err(Errno::AGAIN | Errno::ACCESS) => return held(),
-            Err(error) => return Err(failed(error.into())),
-        }
+        take_file(&file, &path, FlockOperation::NonBlockingLockExclusive)?;
         file.set_len(0).map_err(failed)?;
         writeln!(file, "pid {} ({holder})", process::id()).map_err(failed)?;
+        Ok(Lock { _file: Some(file), _directory: directory })
+    }
+
+    /// Keeps other processes away from the directory like [`OsDisk::lock`], without a byte written
+    /// into it: one that cannot be written can be looked at, and keeps the name of its last user.
+    ///
+    /// # Errors
+    /// As [`OsDisk::lock`].
+    pub fn lock_to_read(root: impl AsRef<Path>) -> Result<Lock, LockError> {
+        let path = root.as_ref().join(".lock");
+        let directory = take_directory(root.as_ref(), &path)?;
+        let file = match File::open(&path) {
+            Ok(file) => {
+                take_file(&file, &path, FlockOperation::NonBlockingLockShared)?;
+                Some(file)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(LockError::Io { path, source }),
+        };
         Ok(Lock { _file: file, _directory: directory })
     }
 
     fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
+}
+
+/// Locks the directory itself, for the file of this path may be removed under who holds it. Where a
+/// file system locks no directories the file has to do.
+fn take_directory(root: &Path, path: &Path) -> Result<File, LockError> {
+    let failed = |source| LockError::Io { path: path.to_owned(), source };
+    if let Err(error) = fs::metadata(root)
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        return Err(LockError::Absent { directory: root.to_owned() });
+    }
+    let directory = File::open(root).map_err(failed)?;
+    match directory.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(held(path)),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(directory),
+    }
+}
+
+/// Locks the file; `how` is for Java, which locks the other way: the two do not see each other.
+fn take_file(file: &File, path: &Path, how: FlockOperation) -> Result<(), LockError> {
+    let failed = |source| LockError::Io { path: path.to_owned(), source };
+    let shared = matches!(how, FlockOperation::NonBlockingLockShared);
+    match if shared { file.try_lock_shared() } else { file.try_lock() } {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(held(path)),
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    match fcntl_lock(file, how) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(Errno::AGAIN | Errno::ACCESS) => Err(held(path)),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+fn held(path: &Path) -> LockError {
+    let mut text = Vec::new();
+    // It may have been removed; then nobody knows.
+    if let Ok(file) = File::open(path) {
+        let _ = file.take(200).read_to_end(&mut text);
+    }
+    let holder = String::from_utf8_lossy(&text).trim().to_owned();
+    LockError::Held { path: path.to_owned(), holder }
 }
 
 impl Disk for OsDisk {
@@ -217,7 +249,7 @@ fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
 /// The directory is ours as long as this lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    _file: Option<File>,
     _directory: File,
 }
 
@@ -283,16 +315,30 @@ mod tests {
         let lock = OsDisk::lock(&root, "node 1").unwrap();
         let refused = OsDisk::lock(&root, "node 2").unwrap_err();
         let LockError::Held { path, holder } = &refused else { panic!("{refused}") };
-        assert_eq!(*path, root.join(".lock"));
+        let path = path.clone();
+        assert_eq!(path, root.join(".lock"));
         assert_eq!(*holder, format!("pid {} (node 1)", process::id()));
         assert!(refused.to_string().contains(holder.as_str()), "{refused}");
         // Removing the file takes nothing from who holds it.
-        fs::remove_file(path).unwrap();
+        fs::remove_file(&path).unwrap();
         let refused = OsDisk::lock(&root, "node 2").unwrap_err();
         assert!(refused.to_string().contains("is locked by another process"), "{refused}");
         assert!(!path.exists(), "who is refused leaves nothing");
+        let refused = OsDisk::lock_to_read(&root).unwrap_err();
+        assert!(refused.to_string().contains("is locked by another process"), "{refused}");
         drop(lock);
         drop(OsDisk::lock(&root, "node 2").unwrap());
+        let before = fs::read(&path).unwrap();
+        let lock = OsDisk::lock_to_read(&root).unwrap();
+        let refused = OsDisk::lock(&root, "node 3").unwrap_err();
+        assert!(refused.to_string().contains("(node 2)"), "who had it last: {refused}");
+        drop(lock);
+        assert!(fs::read(&path).unwrap() == before, "who reads writes nothing");
+        fs::remove_file(&path).unwrap();
+        let lock = OsDisk::lock_to_read(&root).unwrap();
+        assert!(matches!(OsDisk::lock(&root, "node 3"), Err(LockError::Held { .. })));
+        assert!(!path.exists(), "not even a lock");
+        drop(lock);
         fs::remove_dir_all(root).unwrap();
     }
 

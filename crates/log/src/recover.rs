@@ -12,16 +12,16 @@
 use crate::claims::{Claims, firm};
 use crate::disk::{Disk, Mode, Operation};
 use crate::error::BadText;
-use crate::file::{TEMPORARY, join, read_file, replace_file};
+use crate::file::{join, read_file, replace_file};
 use crate::index::IndexCheck;
 use crate::index_files::{self, Indexes};
+use crate::salvage::is_left_over;
 use crate::scan::{Scan, scan};
 use crate::segment::{Segment, base_of, file_name};
 use crate::set_aside::last_right;
 use crate::set_away::{Away, is_deleted};
-use crate::snapshot_name::{DAMAGED, DELETED, SnapshotName, snapshot_name};
+use crate::snapshot_name::{DAMAGED, DELETED, snapshot_name};
 use crate::snapshot_shelf::{self, Shelf};
-use crate::swap_files::CLEANED;
 use crate::synced_file::{self, Found, Mark, SyncedFile};
 use crate::take_up::{Traces, take_up};
 use crate::{
@@ -162,12 +162,10 @@ impl<D: Disk> Recover<'_, D> {
             Err(error) => return Err(Error::io(Operation::List, self.dir)(error)),
         };
         for name in &names {
-            let part = matches!(SnapshotName::parse(name), Some(SnapshotName::Part(_)));
-            let half = name.ends_with(TEMPORARY) || name.ends_with(CLEANED) || part;
-            if half || is_deleted(name) {
+            if is_left_over(name) {
                 let path = join(self.dir, name);
                 self.disk.remove(&path).map_err(Error::io(Operation::Remove, &path))?;
-                if half {
+                if !is_deleted(name) {
                     self.notes.push(Note::LeftOver { path });
                 }
             }

@@ -27,7 +27,7 @@ use quorate_base::{Epoch, Offset, OffsetEpoch};
 
 /// What is set aside in one round leaves nothing that the next could stumble over; a disk that
 /// shows other damage each time it is read is not to keep a node busy for ever.
-const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 3;
 
 /// What is wrong with a log, as [`crate::recover()`] said.
 #[derive(Clone, PartialEq, Eq, Debug)]

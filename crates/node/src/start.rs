@@ -16,7 +16,7 @@ use quorate_log::{
 use quorate_machine::Machine;
 use quorate_raft::{ElectionState, Endpoint, OpenError, Quorum, Recovered};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -45,6 +45,13 @@ pub enum StartError {
         expected: Uuid,
         /// What `partition.metadata` says.
         found: Uuid,
+    },
+    /// `quorate recover` has begun to change this log and has not come to its end.
+    Unfinished {
+        /// The directory.
+        directory: PathBuf,
+        /// The new voters and their epoch, where that can be read.
+        by: Option<quorate_log::Salvage>,
     },
     /// The disk is full, and nothing or next to nothing is put aside.
     NoRoom {
@@ -93,6 +100,21 @@ impl fmt::Display for StartError {
                 "{} holds topic id {found}, the configuration says {expected}: it belongs to another quorum; check log.dirs",
                 directory.display(),
             ),
+            StartError::Unfinished { directory, by } => {
+                write!(f, "`quorate recover` was cut short in {}", directory.display())?;
+                if let Some(by) = by {
+                    write!(
+                        f,
+                        ", which was to give it the voters {} in epoch {}",
+                        by.voters, by.epoch
+                    )?;
+                }
+                f.write_str(
+                    ": its log has only a part of what that writes, and a node that started on it could give versions \
+                     to other values than clients have seen; run the same `quorate recover` again, which goes on. If \
+                     another directory was recovered in the place of this one, begin with an empty one here",
+                )
+            }
             StartError::NoRoom { directory, wanted, held } => write!(
                 f,
                 "the disk of {} has no room to put {wanted} bytes aside ({held} are), and without them this node could not even vote: make room, or set quorate.reserve.bytes to less; with 0 the node runs until the disk is full, and then stops",
@@ -178,6 +200,7 @@ pub fn start<M: Machine, D: Disk>(
     let meta = Meta::read(&mut disk);
     let meta = meta.map_err(|error| files(lost_or_new(&mut disk, partition, error)))?;
     meta.check(None, config.id.unwrap_or(meta.node)).map_err(files)?;
+    refuse_unfinished(directory, &mut disk, partition)?;
     quorate_log::complete_format(&mut disk, partition, config.topic_id).map_err(files)?;
     let found = quorate_log::read_topic(&mut disk, partition);
     let found = found.map_err(|error| files(lost_or_new(&mut disk, partition, error)))?;
@@ -197,17 +220,7 @@ pub fn start<M: Machine, D: Disk>(
             found: "no file".into(),
         }));
     }
-    let mut configured: Vec<_> = config.voters.iter().map(|voter| voter.id).collect();
-    configured.sort();
-    let used = recovery.election.iter().map(|election| &election.voters);
-    if let Some(used) = used.into_iter().find(|used| !used.is_empty() && **used != configured) {
-        warn!(
-            ?configured,
-            ?used,
-            "controller.quorum.voters names other nodes than this directory was last used with: that is \
-             safe only if all nodes are changed alike, a single voter at a time"
-        );
-    }
+    compare_voters(config, &recovery);
     let log = Log::open(options.clone(), &recovery);
     let seats = Seats::read(&log, &mut disk, &recovery).map_err(files)?;
     let quorum = open_quorum(config, &meta, own, &recovery, seats, seed, now)?;
@@ -242,6 +255,38 @@ pub fn start<M: Machine, D: Disk>(
         replica.on_room(now, true);
     }
     Ok(Started { replica, store, disk, notes: recovery.notes })
+}
+
+/// Static voters that are not those of before.
+fn compare_voters(config: &Config, recovery: &Recovery) {
+    let mut configured: Vec<_> = config.voters.iter().map(|voter| voter.id).collect();
+    configured.sort();
+    let used = recovery.election.iter().map(|election| &election.voters);
+    if let Some(used) = used.into_iter().find(|used| !used.is_empty() && **used != configured) {
+        warn!(
+            ?configured,
+            ?used,
+            "controller.quorum.voters names other nodes than this directory was last used with: that is \
+             safe only if all nodes are changed alike, a single voter at a time"
+        );
+    }
+}
+
+/// A log that `quorate recover` has changed in part gives out versions that were given out before.
+fn refuse_unfinished<D: Disk>(
+    directory: &Path,
+    disk: &mut D,
+    partition: &str,
+) -> Result<(), StartError> {
+    let directory = directory.to_owned();
+    match quorate_log::unfinished_recovery(disk, partition) {
+        Ok(None) => Ok(()),
+        Ok(by @ Some(_)) => Err(StartError::Unfinished { directory, by }),
+        Err(quorate_log::Error::Malformed { .. }) => {
+            Err(StartError::Unfinished { directory, by: None })
+        }
+        Err(error) => Err(StartError::Log { directory, error }),
+    }
 }
 
 /// Room for when the disk is full. Without any of it a node could not vote.

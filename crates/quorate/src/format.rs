@@ -9,8 +9,8 @@ mod words;
 
 use bytes::Bytes;
 pub use features::feature;
+pub(crate) use founding::{Alike, head, judge_distinct};
 pub use founding::{Founders, InitialController, initial_controllers};
-pub(crate) use founding::{head, judge_distinct};
 use quorate_base::{ReplicaId, Uuid};
 use quorate_log::{Error, Founding, LockError, Meta, OsDisk};
 use quorate_node::config::Config;

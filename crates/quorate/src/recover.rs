@@ -9,14 +9,25 @@
 mod carry_out;
 mod plan;
 mod survey;
+mod voters;
 mod words;
 
 pub use carry_out::{Done, carry_out, recovered};
-pub use plan::{Chosen, NewVoter, Plan, Wish, plan};
-use quorate_base::ReplicaId;
-use quorate_log::{Error, LockError};
+pub use plan::{Chosen, Plan, Wish, plan};
+use quorate_base::{ReplicaId, Uuid};
+use quorate_log::Error;
 use std::path::PathBuf;
 pub use survey::{Copied, Facts, survey};
+pub use voters::{BadVoter, NewVoter};
+
+/// The log's topic, as the settings of its nodes have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topic {
+    /// `quorate.topic`.
+    pub name: String,
+    /// `quorate.topic.id`, for where the directory does not say it.
+    pub id: Uuid,
+}
 
 /// Offsets and epochs that are passed over where lost nodes may have given out more than is known.
 pub const LEAP: u64 = 1_000_000;
@@ -24,8 +35,6 @@ pub const LEAP: u64 = 1_000_000;
 /// Why nothing is recovered.
 #[derive(Debug)]
 pub enum RecoverError {
-    /// A process uses a directory.
-    Lock(LockError),
     /// None of the copies can be used; each with the reason.
     NoCopy(Vec<(PathBuf, String)>),
     /// The directory that is to be used is none of the copies, or cannot be used.
@@ -71,8 +80,22 @@ pub enum RecoverError {
         /// The voter.
         node: ReplicaId,
     },
+    /// The copies of a new voter are of several directories.
+    SeveralDirectories {
+        /// The voter.
+        node: ReplicaId,
+        /// Each copy with its directory id.
+        found: Vec<(PathBuf, String)>,
+    },
     /// Two new voters share something.
-    SameVoter(crate::FormatError),
+    SameVoter {
+        /// What they share.
+        what: &'static str,
+        /// One.
+        one: String,
+        /// The other.
+        other: String,
+    },
     /// There is no epoch left behind those that are known.
     NoEpoch,
     /// A file cannot be read or written.
@@ -81,5 +104,7 @@ pub enum RecoverError {
         directory: PathBuf,
         /// What is wrong.
         error: Error,
+        /// Whether the log may be changed in part: no node starts on it then.
+        begun: bool,
     },
 }

@@ -154,9 +154,20 @@ fn one_of_three_goes_on_alone_and_no_version_comes_twice() {
     let dry = planned(&[&[&*own], &go[..], &["--dry-run"]].concat());
     assert_eq!(bytes(&own), before, "nothing was changed so far");
 
+    // Not enough room: no node starts on what that leaves, and the same command goes on.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$@\"", "sh"]);
+    limited.arg(binary(Profile::Dev).unwrap()).args(["recover", &own]).args(go);
+    let output = limited.output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    let file = cluster.root().join(format!("node-{left}/server.properties"));
+    let (code, _, stderr) = quorate(&["run", &file.display().to_string()]);
+    assert!(code == 1 && stderr.contains("`quorate recover` was cut short"), "{stderr}");
+
     let done = planned(&[&[&*own], &go[..]].concat());
+    assert_eq!(done["continues"], dry["epoch"], "{done}");
     let end = dry["copies"][0]["logEnd"].as_u64().unwrap();
-    assert_eq!((&done["lostFrom"], &done["copies"]), (&Value::from(end), &dry["copies"]));
+    assert_eq!((&done["lostFrom"], &dry["lostFrom"]), (&Value::from(end), &Value::from(end)));
     assert_eq!((&done["changed"], &dry["changed"]), (&Value::from(true), &Value::from(false)));
     assert!(lost >= end, "round 1 is what is lost: {lost}");
     let kept = done["kept"].as_array().unwrap();

@@ -7,11 +7,14 @@ use super::controllers::{Quorum, Silence, describe, server, shown};
 use super::{Failure, Outcome, block_on, failed, out};
 use clap::Parser;
 use quorate::HostPort;
-use quorate::recover::{Copied, Done, Facts, LEAP, NewVoter, Plan, Wish, carry_out, plan, survey};
-use quorate_log::OsDisk;
+use quorate::Uuid;
+use quorate::recover::{
+    BadVoter, Copied, Done, Facts, LEAP, NewVoter, Plan, Topic, Wish, carry_out, plan, survey,
+};
+use quorate_log::{Lock, OsDisk};
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -56,6 +59,9 @@ pub(crate) struct Args {
     /// The topic of the log, quorate.topic
     #[arg(long, value_name = "NAME", default_value = "__cluster_metadata")]
     topic: String,
+    /// Its id, quorate.topic.id, where partition.metadata is missing or damaged
+    #[arg(long, value_name = "ID", default_value_t = Uuid::METADATA_TOPIC)]
+    topic_id: Uuid,
     /// The name of the voters' listener, where the log names none
     #[arg(long, value_name = "NAME", default_value = "CONTROLLER")]
     listener: String,
@@ -70,31 +76,27 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn voter(text: &str) -> Result<NewVoter, quorate::FormatError> {
+fn voter(text: &str) -> Result<NewVoter, BadVoter> {
     text.trim().parse()
 }
 
 /// Runs `quorate recover`.
 pub(crate) fn recover(args: Args) -> Outcome {
+    let directories = distinct(&args)?;
+    let wanted = wanted(&args, &directories)?;
+    let topic = Topic { name: args.topic.clone(), id: args.topic_id };
     // Held to the end: what is looked at must not change, and no node may run on it.
     let mut locks = Vec::new();
-    args.copies.iter().try_for_each(|copy| super::directory(copy))?;
-    for directory in &args.copies {
-        let lock = OsDisk::lock(directory, "quorate recover");
-        locks.push(lock.or_else(|error| failed(error.to_string()))?);
+    for directory in &directories {
+        locks.push(OsDisk::lock_to_read(directory).or_else(|error| failed(error.to_string()))?);
     }
     let copies: Vec<Copied> =
-        args.copies.iter().map(|directory| survey(directory, &args.topic)).collect();
+        directories.iter().map(|directory| survey(directory, &topic)).collect();
     if !args.json {
         out::line(&table(&copies));
     }
-    // However its path is written.
-    let same = |copy: &&PathBuf| {
-        let wanted = args.wanted.as_ref().and_then(|wanted| wanted.canonicalize().ok());
-        wanted.is_some() && copy.canonicalize().ok() == wanted
-    };
     let wish = Wish {
-        directory: args.copies.iter().find(same).or(args.wanted.as_ref()).cloned(),
+        directory: wanted,
         voters: args.voters.clone(),
         listener: args.listener.clone(),
         skip: args.skip_offsets,
@@ -103,7 +105,7 @@ pub(crate) fn recover(args: Args) -> Outcome {
     nobody_leads(&args, &copies, &plan)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let carry = |really| {
-        let done = carry_out(&plan, &args.topic, since.as_millis() as i64, really);
+        let done = carry_out(&plan, &topic, since.as_millis() as i64, really);
         done.or_else(|error| failed(error.to_string()))
     };
     let would = carry(false)?;
@@ -121,12 +123,63 @@ pub(crate) fn recover(args: Args) -> Outcome {
     if !args.yes {
         agreed()?;
     }
+    let _locks = take(locks, &copies, &plan, &topic)?;
     let done = carry(true)?;
     match args.json {
         true => shown(&done, true),
         false => out::line(&afterwards(&plan)),
     }
     Ok(())
+}
+
+/// The directories, each once, however its path is written.
+fn distinct(args: &Args) -> Outcome<Vec<PathBuf>> {
+    args.copies.iter().try_for_each(|copy| super::directory(copy))?;
+    let mut known: Vec<PathBuf> = Vec::new();
+    for copy in &args.copies {
+        match known.iter().find(|other| is_same(other, copy)) {
+            Some(other) => out::note(&format!(
+                "{} and {} are one directory, and count as one",
+                other.display(),
+                copy.display()
+            )),
+            None => known.push(copy.clone()),
+        }
+    }
+    Ok(known)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || real(one).is_some_and(|path| real(other) == Some(path))
+}
+
+/// The directory that is to count, by the name under which it is one of the copies.
+fn wanted(args: &Args, directories: &[PathBuf]) -> Outcome<Option<PathBuf>> {
+    let Some(wanted) = &args.wanted else { return Ok(None) };
+    match directories.iter().find(|directory| is_same(directory, wanted)) {
+        Some(directory) => Ok(Some(directory.clone())),
+        None => Err(Failure::Usage(format!(
+            "--use {} is none of the directories that are given: name it among them too",
+            wanted.display()
+        ))),
+    }
+}
+
+/// Takes the directory that is to be changed for this process alone, and holds the others on.
+fn take(mut locks: Vec<Lock>, copies: &[Copied], plan: &Plan, topic: &Topic) -> Outcome<Vec<Lock>> {
+    let directory = &plan.chosen.directory;
+    drop(locks.remove(plan.chosen.index));
+    let lock = OsDisk::lock(directory, "quorate recover");
+    locks.push(lock.or_else(|error| failed(error.to_string()))?);
+    // Nobody had it for a moment.
+    match survey(directory, topic).found == copies[plan.chosen.index].found {
+        true => Ok(locks),
+        false => failed(format!(
+            "{} has changed since it was looked at: see who uses it. Nothing was changed by this command",
+            directory.display()
+        )),
+    }
 }
 
 /// What each directory holds.
@@ -161,7 +214,9 @@ fn table(copies: &[Copied]) -> String {
         match &copy.found {
             Err(why) => text += &format!("\n{directory}: {why}"),
             Ok(facts) => {
-                facts.damage.iter().for_each(|what| text += &format!("\n{directory}: {what}"));
+                for what in facts.damage.iter().chain(&facts.replaced) {
+                    text += &format!("\n{directory}: {what}");
+                }
             }
         }
     }
@@ -206,7 +261,8 @@ fn nobody_leads(args: &Args, copies: &[Copied], plan: &Plan) -> Outcome {
                 quorum.cluster
             )),
             Asked::NoLeader(why) => out::warning(&format!(
-                "a controller runs: {why}; if it is one of the old voters, stop it before the recovered node starts"
+                "a controller runs: {}. If it is one of the old voters, stop it before the recovered node starts",
+                why.trim_end_matches('.')
             )),
             Asked::Mute(why) if args.no_peers => out::warning(&why),
             Asked::Mute(why) => {
@@ -274,6 +330,12 @@ fn in_words(plan: &Plan, done: &Done) -> String {
             plan.voters.len() - 1
         ));
     }
+    if let Some(begun) = &plan.continues {
+        lines.push(format!(
+            "a recovery in epoch {} was cut short here: this one goes on with it, and with the loss that it found",
+            begun.epoch
+        ));
+    }
     lines.push(match plan.loss {
         None => "nothing is lost, if these directories are as the nodes left them: a majority of the old voters is \
                  among them"
@@ -285,16 +347,23 @@ fn in_words(plan: &Plan, done: &Done) -> String {
             plan.epoch
         ),
     });
+    lines.extend(plan.before.iter().filter_map(|before| {
+        let from = before.lost_from?;
+        Some(format!(
+            "an earlier recovery, in epoch {}, lost records from offset {from} on up to {}",
+            before.epoch, before.resumes_at
+        ))
+    }));
     lines.extend(plan.beyond.iter().map(|other| {
         format!(
             "{} holds records that do not count: format it anew before its node starts",
             other.display()
         )
     }));
-    if plan.loss.is_some() && plan.skip < LEAP {
+    let passed = plan.loss.map(|from| plan.passed_from(from));
+    if let Some(passed) = passed.filter(|passed| *passed < LEAP) {
         lines.push(format!(
-            "only {} offsets are passed over: what was written beyond them and is lost would get its version anew",
-            plan.skip
+            "only {passed} offsets are passed over: what was written beyond them and is lost would get its version anew",
         ));
     }
     lines.push("files that change, and where they are kept:".into());
@@ -343,6 +412,7 @@ fn as_json(copies: &[Copied], plan: &Plan, done: &Done, changed: bool) -> Value 
             "voters": facts.voter_ids().iter().map(|id| id.0).collect::<Vec<_>>(),
             "kraftVersion": facts.version,
             "damage": facts.damage,
+            "replaced": facts.replaced,
         }),
     };
     json!({
@@ -353,6 +423,7 @@ fn as_json(copies: &[Copied], plan: &Plan, done: &Done, changed: bool) -> Value 
         "voters": plan.voters.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "lostFrom": plan.loss.map(|from| from.0),
         "resumesAt": done.end.0,
+        "continues": plan.continues.as_ref().map(|begun| begun.epoch.0),
         "kept": done.kept.iter().map(|(_, copy)| copy).collect::<Vec<_>>(),
         "changed": changed,
     })

@@ -161,7 +161,7 @@ async fn node<M: Served>(
     rivals::judge_founder(&config).await?;
     quorate::complete(&config)
         .or_else(|error| failed(format!("node {id} does not start: {error}")))?;
-    if let Some(told) = quorate::recover::recovered(&config.directory, &config.topic) {
+    for told in quorate::recover::recovered(&config.directory, &config.topic) {
         tracing::warn!("{told}");
     }
     let told = config.clone();

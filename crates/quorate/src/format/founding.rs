@@ -89,11 +89,26 @@ pub fn initial_controllers(text: &str) -> Result<Vec<InitialController>, FormatE
     for part in text.split(',') {
         found.push(part.trim().parse()?);
     }
-    judge_distinct(&found).map(|()| found)
+    judge_distinct(&found)?;
+    Ok(found)
+}
+
+/// Two voters that cannot be told apart.
+pub(crate) struct Alike {
+    pub(crate) what: &'static str,
+    pub(crate) one: String,
+    pub(crate) other: String,
+}
+
+impl From<Alike> for FormatError {
+    fn from(alike: Alike) -> FormatError {
+        let Alike { what, one, other } = alike;
+        FormatError::SameController { what, one, other }
+    }
 }
 
 /// Whether each of them can be told from all others.
-pub(crate) fn judge_distinct(voters: &[InitialController]) -> Result<(), FormatError> {
+pub(crate) fn judge_distinct(voters: &[InitialController]) -> Result<(), Alike> {
     for (at, voter) in voters.iter().enumerate() {
         for known in &voters[..at] {
             let what = match voter {
@@ -103,7 +118,7 @@ pub(crate) fn judge_distinct(voters: &[InitialController]) -> Result<(), FormatE
                 _ => continue,
             };
             let (one, other) = (known.to_string(), voter.to_string());
-            return Err(FormatError::SameController { what, one, other });
+            return Err(Alike { what, one, other });
         }
     }
     Ok(())

@@ -6,14 +6,13 @@
 //! voters, as the nodes left them: then each committed record is in one of them, and each epoch
 //! that anybody led in is known to one.
 
-use super::{Copied, Facts, LEAP, RecoverError};
-use crate::format::judge_distinct;
-use crate::{HostPort, InitialController};
+use super::voters::new_voters;
+use super::{Copied, Facts, LEAP, NewVoter, RecoverError};
+use crate::InitialController;
 use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
-use quorate_wire::record::control::KRaftVoter;
+use quorate_log::Salvage;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -26,34 +25,6 @@ pub struct Wish {
     pub listener: String,
     /// How many offsets to pass over, if not as many as it takes.
     pub skip: Option<u64>,
-}
-
-/// A voter of the new set: `ID@HOST:PORT`, or with `:DIRECTORY` behind it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NewVoter {
-    /// `node.id`.
-    pub id: ReplicaId,
-    /// Where it listens.
-    pub at: HostPort,
-    /// Its directory, where nothing else says it.
-    pub directory: Option<Uuid>,
-}
-
-impl FromStr for NewVoter {
-    type Err = crate::FormatError;
-
-    fn from_str(text: &str) -> Result<NewVoter, crate::FormatError> {
-        let short = text.split_once('@').and_then(|(id, at)| {
-            let id = id.parse::<u32>().ok().filter(|id| i32::try_from(*id).is_ok())?;
-            let at = crate::settings::host_port(at)?;
-            crate::settings::unreachable(&at).is_none().then_some((ReplicaId(id), at))
-        });
-        if let Some((id, at)) = short {
-            return Ok(NewVoter { id, at, directory: None });
-        }
-        let InitialController { id, at, directory } = text.parse()?;
-        Ok(NewVoter { id, at, directory: Some(directory) })
-    }
 }
 
 /// The copy that counts.
@@ -84,7 +55,28 @@ pub struct Plan {
     pub skip: u64,
     /// The copies that hold records which the chosen one lacks.
     pub beyond: Vec<PathBuf>,
+    /// The epoch behind the names of the copies that are kept: that of the run which began.
+    pub kept: Epoch,
+    /// The recovery that was cut short and is carried on with.
+    pub continues: Option<Salvage>,
+    /// What was done to this log before, the oldest first.
+    pub before: Vec<Salvage>,
 }
+
+impl Plan {
+    /// Where the log goes on: behind its end, what is passed over, and three records of its own.
+    pub fn resumes(&self) -> Offset {
+        self.chosen.facts.last.offset + OWN_RECORDS + self.skip
+    }
+
+    /// How many offsets from this one on nobody gets, by this run and those that it goes on with.
+    pub fn passed_from(&self, from: Offset) -> u64 {
+        self.resumes().0.saturating_sub(from.0 + OWN_RECORDS)
+    }
+}
+
+/// LeaderChange, KRaftVersion and KRaftVoters.
+pub(super) const OWN_RECORDS: u64 = 3;
 
 /// Decides, or says what is missing.
 ///
@@ -121,22 +113,64 @@ pub fn plan(copies: &[Copied], wish: &Wish) -> Result<Plan, RecoverError> {
     let all = |value: fn(&Facts) -> u64| {
         usable.iter().map(|(_, _, facts)| value(facts)).max().unwrap_or_default()
     };
-    let (epoch, reached) = (all(|facts| facts.epoch.0.into()), all(|facts| facts.reached.0));
     let end = chosen.facts.last.offset;
-    let loses = !is_majority(&usable, &chosen);
-    let leap = if loses { LEAP } else { 0 };
-    let epoch = u32::try_from(epoch + 1 + leap).ok().filter(|epoch| *epoch < i32::MAX as u32);
+    let order = chosen.facts.last.log_order();
+    let beyond = usable.iter().filter(|(_, _, facts)| facts.last.log_order() > order);
+    let beyond: Vec<PathBuf> = beyond.map(|(_, at, _)| at.to_path_buf()).collect();
+    let loss = lost_from(&usable, &chosen, !beyond.is_empty());
+    let continues = chosen.facts.unfinished.clone();
+    // A run that found the loss has passed over epochs for it already.
+    let found = continues.as_ref().is_some_and(|begun| begun.lost_from.is_some());
+    let leap = if loss.is_some() && !found { LEAP } else { 0 };
+    let known = all(|facts| facts.epoch.0.into());
+    let epoch = u32::try_from(known + 1 + leap).ok().filter(|epoch| *epoch < i32::MAX as u32);
     let epoch = Epoch(epoch.ok_or(RecoverError::NoEpoch)?);
-    let known = reached.saturating_sub(end.0);
     let own = &chosen.facts.voters;
     let listener = own.iter().find(|voter| voter.voter_id == chosen.facts.meta.node.0 as i32);
     let listener = listener.or(own.first()).and_then(|voter| voter.endpoints.first());
     let listener = listener.map_or(wish.listener.clone(), |listener| listener.name.clone());
-    let skip = wish.skip.unwrap_or(if loses { known + LEAP } else { 0 });
-    let order = chosen.facts.last.log_order();
-    let beyond = usable.iter().filter(|(_, _, facts)| facts.last.log_order() > order);
-    let beyond = beyond.map(|(_, at, _)| at.to_path_buf()).collect();
-    Ok(Plan { chosen, voters, listener, epoch, loss: loses.then_some(end), skip, beyond })
+    let reached = usable.iter().filter(|(of, ..)| !found || *of != chosen.index);
+    let reached = reached.map(|(_, _, facts)| facts.reached.0).max().unwrap_or_default();
+    let passed = match (loss, wish.skip) {
+        (Some(from), Some(skip)) => from.0 + skip,
+        (Some(from), None) => from.0.max(reached) + LEAP,
+        (None, Some(skip)) if continues.is_none() => end.0 + skip,
+        (None, Some(_) | None) => end.0,
+    };
+    let begun = continues.as_ref().map(|begun| begun.resumes_at.0.saturating_sub(OWN_RECORDS));
+    let skip = passed.max(begun.unwrap_or_default()).saturating_sub(end.0);
+    let kept = continues.as_ref().map_or(epoch, |begun| begun.kept);
+    let before = before(&usable, &chosen);
+    Ok(Plan { chosen, voters, listener, epoch, loss, skip, beyond, kept, continues, before })
+}
+
+/// From which offset on records may be lost. Of a recovery that was begun the log shows no more
+/// what was lost by it: its own word counts, and what has come to light since.
+fn lost_from(
+    usable: &[(usize, &Path, &Facts)],
+    chosen: &Chosen,
+    is_behind: bool,
+) -> Option<Offset> {
+    let end = chosen.facts.last.offset;
+    match &chosen.facts.unfinished {
+        None => (!is_majority(usable, chosen)).then_some(end),
+        Some(begun) => {
+            let anew = is_behind || !chosen.facts.damage.is_empty();
+            [begun.lost_from, anew.then_some(end)].into_iter().flatten().min()
+        }
+    }
+}
+
+/// The recoveries that the chosen log has behind it, whichever copy tells of them.
+fn before(usable: &[(usize, &Path, &Facts)], chosen: &Chosen) -> Vec<Salvage> {
+    let begun = chosen.facts.unfinished.as_ref().map(|begun| begun.epoch);
+    let mut all: Vec<Salvage> =
+        usable.iter().flat_map(|(_, _, facts)| facts.recovered.iter().cloned()).collect();
+    // One that was just finished, and did not come to say so.
+    all.retain(|by| by.epoch <= chosen.facts.last.epoch && Some(by.epoch) != begun);
+    all.sort_by_key(|by| by.epoch);
+    all.dedup_by_key(|by| by.epoch);
+    all
 }
 
 fn named<'a>(
@@ -209,55 +243,13 @@ fn count(facts: &Facts, held: &BTreeSet<(ReplicaId, Option<Uuid>)>) -> (usize, u
     (there.count(), facts.voters.len())
 }
 
-fn new_voters(
-    usable: &[(usize, &Path, &Facts)],
-    chosen: &Chosen,
-    wish: &Wish,
-) -> Result<Vec<InitialController>, RecoverError> {
-    let Chosen { directory, facts, .. } = chosen;
-    let node = facts.meta.node;
-    let own = facts.meta.directory;
-    let own = own.ok_or_else(|| RecoverError::NoDirectoryId { directory: directory.clone() })?;
-    let entry = |id: ReplicaId| facts.voters.iter().find(|voter| voter.voter_id == id.0 as i32);
-    if wish.voters.is_empty() {
-        let at = entry(node).and_then(address).ok_or(RecoverError::NoAddress { node })?;
-        return Ok(vec![InitialController { id: node, at, directory: own }]);
-    }
-    let mut voters = Vec::new();
-    for voter in &wish.voters {
-        let NewVoter { id, at, directory } = voter.clone();
-        let copy = || {
-            let of = usable.iter().find(|(_, _, facts)| facts.meta.node == id);
-            of.and_then(|(_, _, facts)| facts.meta.directory)
-        };
-        let logged = || entry(id).and_then(|voter| voter.voter_directory_id.known());
-        let directory = match id == node {
-            true => directory.or(Some(own)),
-            // What the log names may be a directory that is gone; a copy is there.
-            false => directory.or_else(copy).or_else(logged),
-        };
-        let directory = directory.ok_or(RecoverError::UnknownDirectory { node: id })?;
-        voters.push(InitialController { id, at, directory });
-    }
-    judge_distinct(&voters).map_err(RecoverError::SameVoter)?;
-    match voters.iter().any(|voter| voter.id == node && voter.directory == own) {
-        true => Ok(voters),
-        false => Err(RecoverError::NotAVoter { node, directory: own.to_string() }),
-    }
-}
-
-/// Where a voter of the log listens.
-fn address(voter: &KRaftVoter) -> Option<HostPort> {
-    let at = voter.endpoints.first()?;
-    Some(HostPort { host: at.host.clone(), port: at.port })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use quorate_base::OffsetEpoch;
     use quorate_log::{Election, Meta};
     use quorate_wire::message::Listener;
+    use quorate_wire::record::control::KRaftVoter;
 
     fn uuid(byte: u32) -> Uuid {
         Uuid([byte as u8; 16])
@@ -278,6 +270,9 @@ mod tests {
             version: 0,
             voters: Vec::new(),
             damage: Vec::new(),
+            replaced: Vec::new(),
+            recovered: Vec::new(),
+            unfinished: None,
         };
         Copied { directory: format!("d{node}").into(), found: Ok(facts) }
     }
@@ -379,6 +374,51 @@ mod tests {
         assert_eq!(plan(&copies, &less).unwrap().skip, LEAP + 10, "none of what the other has");
     }
 
+    /// The log of a recovery that was cut short says nothing any more of what it lost.
+    #[test]
+    fn what_was_begun_is_carried_on_with_the_loss_that_it_found() {
+        let begun = |lost_from: Option<u64>| Salvage {
+            kept: Epoch(9),
+            epoch: Epoch(9),
+            lost_from: lost_from.map(Offset),
+            resumes_at: Offset(2_000_000),
+            time_ms: 1,
+            voters: "1".into(),
+        };
+        // Alone in a log that names it alone: nothing would be lost.
+        let alone = |lost_from, end| {
+            change(copy(1, 9, end), |facts| {
+                facts.election.as_mut().unwrap().voters = vec![ReplicaId(1)];
+                facts.unfinished = Some(begun(lost_from));
+            })
+        };
+        for end in [90, 93, 1_000_000, 2_000_000] {
+            let skip = 1_999_997_u64.saturating_sub(end);
+            let made = made(&[alone(Some(90), end)]);
+            assert_eq!(made, (1, 11, Some(90), skip), "{end}");
+        }
+        let plan = |copies: &[Copied], wish: &Wish| plan(copies, wish).unwrap();
+        let more = Wish { skip: Some(3_000_000), ..all() };
+        assert_eq!(plan(&[alone(Some(90), 93)], &more).resumes(), Offset(3_000_093));
+        let less = Wish { skip: Some(5), ..all() };
+        assert_eq!(plan(&[alone(Some(90), 93)], &less).resumes(), Offset(2_000_000));
+        assert_eq!(plan(&[alone(Some(90), 93)], &less).kept, Epoch(9));
+        // Nothing was lost at first, and is not now; but for what has come to light since.
+        assert_eq!(made(&[alone(None, 93)]).2, None);
+        assert_eq!(made(&[damaged(alone(None, 93))]).2, Some(93));
+        assert_eq!(made(&[damaged(alone(Some(90), 93))]).2, Some(90));
+        let newer = change(copy(2, 10, 95), |facts| facts.unfinished = None);
+        let wish = Wish { directory: Some("d1".into()), ..all() };
+        let behind = plan(&[alone(None, 93), newer], &wish);
+        assert_eq!((behind.loss, behind.skip), (Some(Offset(93)), 1_999_904));
+        // An earlier one is kept beside the new one, and that which only missed its end is not.
+        let before = Salvage { epoch: Epoch(4), ..begun(Some(7)) };
+        let both = change(alone(Some(90), 93), |facts| {
+            facts.recovered = vec![before.clone(), begun(Some(90))];
+        });
+        assert_eq!(plan(&[both], &all()).before, [before]);
+    }
+
     #[test]
     fn what_cannot_be_is_refused_in_words() {
         let refused = |copies: &[Copied], wish: &Wish, says: &str| {
@@ -402,7 +442,11 @@ mod tests {
             Wish { voters, ..all() }
         };
         refused(&[copy(1, 1, 1)], &voters("1@a:1,2@b:1"), "which directory voter 2 has");
+        refused(&[copy(1, 1, 1)], &voters("1@a:1,1@b:1"), "new voters");
         refused(&[copy(1, 1, 1)], &voters("1@a:1,1@b:1"), "share the node id");
+        let moved = change(copy(2, 1, 0), |facts| facts.meta.directory = Some(uuid(9)));
+        let several = [copy(1, 1, 1), copy(2, 1, 0), moved];
+        refused(&several, &voters("1@a:1,2@b:1"), "of several directories");
         let elsewhere = format!("1@a:1:{}", uuid(7));
         refused(&[copy(1, 1, 1)], &voters(&elsewhere), "must name node 1");
         refused(&[copy(1, 1, 1), copy(2, 1, 0)], &voters("2@b:1"), "must name node 1");
@@ -420,6 +464,13 @@ mod tests {
         // Of itself, where the log says that it is.
         let own = (format!("1@h:1:{}", uuid(1)), "C".to_owned());
         assert_eq!(plan(&[dynamic(copy(1, 4, 9))], &[]), own);
+        // Of several copies the one that the log names, in whatever order they come.
+        let old = change(dynamic(copy(2, 4, 8)), |facts| facts.meta.directory = Some(uuid(9)));
+        let own = dynamic(copy(1, 4, 9));
+        for copies in [[own.clone(), old.clone(), copy(2, 4, 1)], [own, copy(2, 4, 1), old]] {
+            let both = format!("1@a:1:{},2@b:1:{}", uuid(1), uuid(2));
+            assert_eq!(plan(&copies, &["1@a:1", "2@b:1"]).0, both);
+        }
         // The other's directory from its copy, else from the log.
         let both = format!("1@a:1:{},2@b:1:{}", uuid(1), uuid(2));
         let found = plan(&[copy(1, 4, 9), copy(2, 4, 8)], &["1@a:1", "2@b:1"]);

@@ -4,16 +4,18 @@
 //! what is said of its end and its voters is what a start would find, torn writes and damage set
 //! aside.
 
-use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId};
+use super::{Topic, words};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Uuid};
 use quorate_log::{
     Batches, ControlType, Disk, Election, Error, Log, Meta, Options, OsDisk, Overlay, Read,
-    Recovery, read_cold, repair, verify,
+    Recovery, Remedy, Salvage, lost_or_new, read_cold, recoveries, salvage, unfinished_recovery,
+    verify,
 };
 use quorate_wire::record::control::{ControlRecord, KRaftVoter};
 use std::path::{Path, PathBuf};
 
 /// A directory, and what it holds or why that cannot be told.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copied {
     /// The directory.
     pub directory: PathBuf,
@@ -42,6 +44,12 @@ pub struct Facts {
     pub voters: Vec<KRaftVoter>,
     /// What is damaged in it, a sentence each; what a start mends by itself is not.
     pub damage: Vec<String>,
+    /// What is written anew in it if it is recovered, a sentence each; no record rests on it.
+    pub replaced: Vec<String>,
+    /// What was done to it before, the oldest first.
+    pub recovered: Vec<Salvage>,
+    /// What was begun with it and has not come to its end.
+    pub unfinished: Option<Salvage>,
 }
 
 impl Facts {
@@ -61,42 +69,63 @@ impl Facts {
 }
 
 /// The log's settings of a copy.
-pub(super) fn options(topic: &str) -> Options {
+pub(super) fn options(topic: &Topic) -> Options {
+    let topic = &topic.name;
     // As a node's own default: the log goes on in small segments.
     Options { partition: format!("{topic}-0"), segment_bytes: 8 << 20, ..Options::default() }
 }
 
-/// Looks at a directory. The caller holds its lock.
-pub fn survey(directory: &Path, topic: &str) -> Copied {
-    let found = look(OsDisk::new(directory), &options(topic)).map_err(|error| error.to_string());
-    Copied { directory: directory.to_owned(), found }
+/// Looks at a directory and writes nothing. The caller holds its lock.
+pub fn survey(directory: &Path, topic: &Topic) -> Copied {
+    let found = look(OsDisk::new(directory), &options(topic), topic.id);
+    Copied {
+        directory: directory.to_owned(),
+        found: found.map_err(|error| words::unusable(&error)),
+    }
 }
 
-pub(super) fn look<D: Disk>(mut disk: D, options: &Options) -> Result<Facts, Error> {
-    let meta = Meta::read(&mut disk)?;
+pub(super) fn look<D: Disk>(mut disk: D, options: &Options, topic: Uuid) -> Result<Facts, Error> {
+    let partition = options.partition.as_str();
+    let mut below = disk.clone();
+    let mut lost = |error| lost_or_new(&mut below, partition, error);
+    let meta = Meta::read(&mut disk).map_err(&mut lost)?;
     let findings = verify(&mut disk, "")?;
-    let mut damage: Vec<String> =
-        findings.iter().filter(|finding| !finding.mends()).map(ToString::to_string).collect();
+    // Whose the directory is, and of which topic, says nothing of what is in it.
+    let real = findings.iter().filter(|found| !found.mends() && found.remedy != Remedy::Identity);
+    let mut damage: Vec<String> = real.map(ToString::to_string).collect();
     let mut disk = Overlay::new(disk);
-    let recovery = repair(&mut disk, options, |_| true)?;
+    let (recovery, replaced) = salvage(&mut disk, options, topic).map_err(lost)?;
     if recovery.election.is_none() && recovery.end > recovery.start && damage.is_empty() {
         damage
             .push("quorum-state is missing: the epochs and the vote that it knew are lost".into());
     }
+    let unfinished = match unfinished_recovery(&mut disk, partition) {
+        Ok(unfinished) => unfinished,
+        Err(bad @ Error::Malformed { .. }) => {
+            damage.push(bad.fault());
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    let recovered = recoveries(&mut disk, partition)?;
     let (version, voters) = voters(&mut disk, options, &recovery)?;
     let last = recovery.last();
     let claim = recovery.must_reach.unwrap_or_default();
     let known = recovery.election.as_ref().map(|election| election.epoch).unwrap_or_default();
+    let taken = recovered.iter().chain(&unfinished).map(|by| by.epoch).max().unwrap_or_default();
     Ok(Facts {
         meta,
         last,
         committed: recovery.snapshots.last().map(|newest| newest.id.offset).unwrap_or_default(),
-        epoch: known.max(last.epoch).max(claim.epoch),
+        epoch: known.max(last.epoch).max(claim.epoch).max(taken),
         reached: last.offset.max(claim.offset),
         election: recovery.election,
         version,
         voters,
         damage,
+        replaced,
+        recovered,
+        unfinished,
     })
 }
 
