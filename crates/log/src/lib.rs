@@ -37,7 +37,6 @@ mod memory_disk;
 mod memory_inode;
 mod meta_file;
 mod must_reach_file;
-#[cfg(mutants)]
 mod mutants;
 mod note;
 mod numbers;

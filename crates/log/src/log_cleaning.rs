@@ -7,6 +7,7 @@
 //! last.
 
 use crate::job::{Carry, Job, Roll, Swap};
+use crate::mutants::mutant;
 use crate::numbers::{Came, Carried, Reading};
 use crate::numbers_file;
 use crate::round::{CleanNow, CleanSettings, CleanedGroup, Part, Round, Swept, ToClean};
@@ -61,6 +62,12 @@ impl Log {
         if self.start < self.end {
             self.cleaning.carried = before.of_records();
         }
+        let came = match came {
+            Came::Fetched(_) if mutant!(self.options, ForgetInherited) => {
+                Came::Fetched(Cleaned::NEVER)
+            }
+            Came::Own | Came::Fetched(_) => came,
+        };
         self.cleaning.carried.inherit(came, self.end);
         self.note_numbers(before)
     }
@@ -98,10 +105,14 @@ impl Log {
             return None;
         }
         let carried = self.cleaning.carried;
-        let committed = now.applied.min(self.durable);
+        let committed = match mutant!(self.options, CleanUncommitted) {
+            true => self.durable,
+            false => now.applied.min(self.durable),
+        };
         // A reader of small pieces would be sent back to the start again and again.
         let Cleaned { clean, horizon, .. } = carried.numbers();
-        let through_horizon = clean < horizon && horizon <= committed;
+        let waits = mutant!(self.options, StayBelowHorizon);
+        let through_horizon = clean < horizon && horizon <= committed && !waits;
         let old = |segment: &Segment| {
             let age = segment.first_ms.map_or(0, |first| now.wall_ms.saturating_sub(first));
             settings.max_lag_ms.is_some_and(|max| age > 0 && age as u64 > max)
@@ -122,6 +133,7 @@ impl Log {
                 || is_old());
         // A snapshot at the start may hold what a tombstone deletes.
         let bound = if self.start > Offset::ZERO { Offset::ZERO } else { now.tombstone_bound };
+        let bound = if mutant!(self.options, CollectUnbound) { from } else { bound };
         let tombstones_below = bound.min(from);
         let timely = self.cleaning.next_ms.is_some_and(|next_ms| next_ms <= now.wall_ms);
         let waited = self.cleaning.held_up.is_some_and(|offset| offset < tombstones_below);
@@ -138,7 +150,7 @@ impl Log {
             from,
             upto: if new { upto } else { from },
             tombstones_below,
-            now_ms: now.wall_ms,
+            now_ms: if mutant!(self.options, CollectAtOnce) { i64::MAX } else { now.wall_ms },
             horizon_ms: now.wall_ms.saturating_add(retention_ms),
             seed: now.seed,
             map_bytes: settings.dedupe_buffer_bytes,
@@ -198,21 +210,34 @@ impl Log {
         let next = self.segments.get(first + segments.len()).map(|next| next.base);
         let same = held.zip(&segments).all(|(held, of)| held == *of) && next == Some(end);
         assert!(same, "segments {segments:?} up to {end} changed while they were cleaned");
+        let before = self.cleaning.carried;
         let carried = &mut self.cleaning.carried;
         carried.dirty = carried.dirty.max(upto);
-        carried.horizon = carried.horizon.max(horizon);
+        if !mutant!(self.options, ForgetHorizon) {
+            carried.horizon = carried.horizon.max(horizon);
+        }
+        if mutant!(self.options, EarlyClean) {
+            carried.cleaner = carried.cleaner.max(upto);
+        }
         let below = carried.horizon;
+        let keeps = mutant!(self.options, KeepSnapshots);
         // Replayed from there the log lacks a deletion.
-        let stale = |id: Offset| self.start == Offset::ZERO && id < below;
+        let stale = |id: Offset| self.start == Offset::ZERO && id < below && !keeps;
         let gone = self.snapshots.extract_if(.., |held| stale(held.id.offset));
         let snapshots = gone.map(|held| held.id).collect();
 
         self.segments.splice(first..first + segments.len(), [segment]);
         // What is in memory is as it was before, and `clean` will not be true of it.
-        self.tail.trim(end);
-        self.generation += 1;
+        if !mutant!(self.options, KeepTail) {
+            self.tail.trim(end);
+        }
+        if !mutant!(self.options, KeepGeneration) {
+            self.generation += 1;
+        }
         let swap = numbers_file::Swap { round, segments };
-        Ok(Job::Swap(Swap { carried: self.cleaning.carried, swap, snapshots }))
+        let late = mutant!(self.options, LateNumbers);
+        let carried = if late { before } else { self.cleaning.carried };
+        Ok(Job::Swap(Swap { carried, swap, snapshots }))
     }
 
     /// A round is done, and all its groups were given to [`Log::swap`].

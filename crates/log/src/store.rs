@@ -11,6 +11,7 @@ use crate::disk::{Disk, Mode, Operation};
 use crate::file::{join, replace_file};
 use crate::index_files::Indexes;
 use crate::job::{Adopt, Append, Carry, Cut, Job, Roll, Swap, Trim, Truncate};
+use crate::mutants::mutant;
 use crate::segment::file_name;
 use crate::set_away::{Away, name_part};
 use crate::snapshot_name::DELETED;
@@ -60,17 +61,6 @@ pub struct Store<D: Disk> {
     failed: bool,
     #[cfg(mutants)]
     mutant: Option<crate::Mutant>,
-}
-
-/// Whether the store breaks this rule; `false` without `--cfg mutants`.
-macro_rules! mutant {
-    ($store:expr, $name:ident) => {{
-        #[cfg(mutants)]
-        let broken = $store.mutant == Some(crate::Mutant::$name);
-        #[cfg(not(mutants))]
-        let broken = false;
-        broken
-    }};
 }
 
 impl<D: Disk> Store<D> {
@@ -282,9 +272,10 @@ impl<D: Disk> Store<D> {
         for id in snapshots {
             away.snapshot(id)?;
         }
-        let mut cleaned = numbers_file::Kept { carried, swap: Some(swap) };
+        let mut cleaned = numbers_file::Kept { carried, swap: Some(swap.clone()) };
+        cleaned.swap = cleaned.swap.filter(|_| !mutant!(self, SkipIntent));
         numbers_file::write(away.disk, away.dir, &cleaned)?;
-        let swap = cleaned.swap.take().expect("put there above");
+        cleaned.swap = None;
         swap_files::carry_out(&mut away, &swap)?;
         let moved = away.moved;
         numbers_file::write(&mut self.disk, &self.dir, &cleaned)?;

@@ -467,3 +467,19 @@ fn what_has_no_key_stays() {
     assert_eq!(controls, [0, 4, 8, 12, 16]);
     assert_eq!(offsets(&mut node), [1, 3, 5, 7, 9, 11, 13, 15, 17, 18, 19]);
 }
+
+/// Rounds come for other reasons meanwhile; the horizon is that of the first pass (KIP-534).
+#[test]
+fn a_tombstone_stays_until_its_horizon_whatever_else_is_cleaned() {
+    let disk = formatted();
+    let mut node = open(&disk, &options());
+    node.put_each(1, &[("a", Some("1")), ("a", None)]);
+    node.run();
+    for (wall_ms, left) in [(1_000, 1), (1_050, 2), (1_099, 2), (1_100, 1), (1_101, 1)] {
+        let end = node.log.end().0;
+        node.clean(&now(TIME + wall_ms, end), &all()).unwrap();
+        assert_eq!(node.records().len(), left, "{wall_ms} ms");
+        node.put(1, &[("b", Some("1"))]);
+        node.run();
+    }
+}

@@ -23,9 +23,10 @@ const DEAF_SEEDS: u64 = SEEDS / 10;
 /// order leaves writes of unknown outcome, which is what any lost leader may do. And no honest
 /// leader offers a snapshot that is not ahead, to a damaged log neither: it names one only to a log
 /// that ends below its start, or in an earlier epoch, and every snapshot of its own is beyond both.
-/// Whoever has a disk replaced names the one that is gone, and no two nodes have one id. The last
-/// three are of cleaned logs, and no node cleans its log yet.
-const ELSEWHERE: [&str; 10] = [
+/// Whoever has a disk replaced names the one that is gone, and no two nodes have one id. The others
+/// are of cleaned logs, and no node cleans its log yet: `crates/log/tests/mutants.rs` has those of
+/// the log.
+const ELSEWHERE: [&str; 22] = [
     "LetTwinsSwap",
     "AdoptStale",
     "ForgetCopies",
@@ -36,6 +37,18 @@ const ELSEWHERE: [&str; 10] = [
     "KeepGhosts",
     "TakeUnnumbered",
     "CollectUnheld",
+    "LateNumbers",
+    "EarlyClean",
+    "KeepTail",
+    "KeepGeneration",
+    "ForgetHorizon",
+    "CollectUnbound",
+    "CollectAtOnce",
+    "SkipIntent",
+    "ForgetInherited",
+    "KeepSnapshots",
+    "CleanUncommitted",
+    "StayBelowHorizon",
 ];
 
 #[test]

@@ -32,7 +32,20 @@ pub const KAFKA_DIRECTORIES: [&str; 7] = [
 ];
 
 pub fn options(segment_bytes: u64, tail_bytes: u64) -> Options {
-    Options { segment_bytes, tail_bytes, ..Options::default() }
+    Options {
+        segment_bytes,
+        tail_bytes,
+        #[cfg(mutants)]
+        mutant: broken(),
+        ..Options::default()
+    }
+}
+
+/// The rule that `tests/mutants.rs` wants to be broken.
+#[cfg(mutants)]
+fn broken() -> Option<quorate_log::Mutant> {
+    let name = std::env::var("QUORATE_LOG_MUTANT").ok()?;
+    quorate_log::Mutant::ALL.into_iter().find(|mutant| format!("{mutant:?}") == name)
 }
 
 pub fn meta() -> Meta {
