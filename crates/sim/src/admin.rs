@@ -15,7 +15,7 @@ use quorate_wire::{ApiKey, ErrorCode, RequestHeader, ResponseFrame, encode_reque
 use std::collections::BTreeMap;
 
 /// Names of reasons, by words in the answers.
-const REASONS: [(&str, &str); 18] = [
+const REASONS: [(&str, &str); 20] = [
     ("does not lead the quorum", "a change was refused: not the leader"),
     ("names no directory id", "a change was refused: no directory"),
     ("does not say where the node listens", "a change was refused: no listener"),
@@ -32,6 +32,8 @@ const REASONS: [(&str, &str); 18] = [
     ("is behind the leader", "a change was refused: the new one lacks records"),
     ("copies the log at the same time", "a change was refused: both directories are alive"),
     ("follow this leader, too few", "a change was refused: too few would follow"),
+    ("as a voter it would stop itself", "a change was refused: the new one is too old"),
+    ("has not told this leader which", "a change was refused: the new one tells no level"),
     (PERHAPS[0], "a change was not committed in time"),
     (PERHAPS[1], "a change was lost with its leadership"),
 ];

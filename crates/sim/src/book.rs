@@ -3,8 +3,9 @@
 
 use crate::seats::{self, Voters};
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, OffsetEpoch};
-use quorate_log::{Batches, Job};
+use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch};
+use quorate_log::{Batch, Batches, Job};
+use quorate_machine::{Headers, Kv, Machine, Record, Sessioned};
 
 /// One batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,8 +14,12 @@ pub(crate) struct Entry {
     pub end: Offset,
     pub epoch: Epoch,
     pub bytes: Bytes,
+    /// Whether it is the quorum's own.
+    pub control: bool,
     /// The voters that it names.
     pub voters: Option<Voters>,
+    /// The format level that it says.
+    pub level: Option<FormatLevel>,
 }
 
 /// The batches of one log, from offset 0 on without gaps.
@@ -44,9 +49,21 @@ pub(crate) fn entries(bytes: &Bytes) -> impl Iterator<Item = Entry> {
         base: batch.base(),
         end: batch.end(),
         epoch: batch.epoch(),
+        control: batch.control(),
         voters: seats::named(&batch),
+        level: level_of(&batch),
         bytes: batch.bytes,
     })
+}
+
+/// The level that a batch says, for machines that have levels.
+fn level_of(batch: &Batch) -> Option<FormatLevel> {
+    let levels = batch.records().filter_map(Result::ok).filter_map(|record| {
+        let (key, value) = (record.key, record.value);
+        let headers = Headers::default();
+        Sessioned::<Kv>::level_in(&Record { offset: record.offset, key, value, headers })
+    });
+    if batch.control() { None } else { levels.max() }
 }
 
 impl Book {
@@ -58,6 +75,12 @@ impl Book {
     /// One past the last offset.
     pub fn end(&self) -> Offset {
         self.entries.last().map_or(Offset::ZERO, |entry| entry.end)
+    }
+
+    /// The format level behind all of it.
+    pub fn level(&self) -> FormatLevel {
+        let levels = self.entries.iter().rev().find_map(|entry| entry.level);
+        levels.unwrap_or_default()
     }
 
     /// Follows a job; returns how many batches are as before.

@@ -185,6 +185,38 @@ pub(crate) fn changes(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
     steps
 }
 
+/// Older builds that are upgraded, or come back, and what is asked of the format level, until the
+/// faults end.
+pub(crate) fn levels(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
+    let (mut steps, nodes) = (Vec::new(), options.voters + options.observers);
+    let old = options.older | options.level_zero;
+    if old == 0 && !rng.one_in(4) {
+        return steps;
+    }
+    let heal_ms = options.heal_ms;
+    for node in (1..=nodes as u32).filter(|node| old >> (node - 1) & 1 == 1) {
+        if !rng.one_in(4) {
+            let at = Time(0) + span(rng, 1, heal_ms / 2);
+            steps.push((at, Step::Upgrade { node, lasts: span(rng, 1, 300) }));
+        }
+    }
+    let every = [200, 600, 1_500][rng.below(3) as usize];
+    let (returns, mut at) = (rng.one_in(3), Time(0) + span(rng, 1, 2 * every));
+    while at < Time(heal_ms * 1_000) {
+        let level = if rng.one_in(10) { 2 * rng.below(2) as u16 } else { 1 };
+        let asks = rng.one_in(5).then(|| 1 + rng.below(nodes) as u32);
+        steps.push((at, Step::Raise { level, asks, validate_only: rng.one_in(5) }));
+        if returns && rng.one_in(4) {
+            let (node, lasts) = (1 + rng.below(nodes) as u32, span(rng, 1, 300));
+            steps.push((at, Step::Downgrade { node, lasts }));
+            let back = at + span(rng, 300, 2_500);
+            steps.push((back, Step::Upgrade { node, lasts: span(rng, 1, 100) }));
+        }
+        at += span(rng, 1, 2 * every);
+    }
+    steps
+}
+
 /// What clients ask, until the faults end.
 pub(crate) fn workload(options: &Options, rng: &mut Rng) -> Vec<(Time, Step)> {
     let until = Time(options.heal_ms * 1_000);

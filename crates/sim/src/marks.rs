@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Every mark.
-pub const ALL: [&str; 91] = [
+pub const ALL: [&str; 100] = [
     "a leader was elected",
     "a batch was committed",
     "a log was cut",
@@ -96,6 +96,15 @@ pub const ALL: [&str; 91] = [
     "a change was refused: both directories are alive",
     "a change was not committed in time",
     "a change was lost with its leadership",
+    "an older node stopped before a level",
+    "an older build came back",
+    "a level was raised, or was there",
+    "a raise was refused: a voter is older, or told nothing",
+    "a raise was refused: the leader is older",
+    "a raise was refused: not the leader",
+    "a raise was refused: never back",
+    "a change was refused: the new one is too old",
+    "a change was refused: the new one tells no level",
 ];
 
 /// A search that was given up. It may stay at zero, and should.

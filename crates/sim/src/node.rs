@@ -7,11 +7,11 @@ use crate::clients::Broken;
 use crate::options::Options;
 use crate::seats::{Seats, first_directory, head};
 use bytes::Bytes;
-use quorate_base::{Offset, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
+use quorate_base::{FormatLevel, Offset, ReplicaId, ReplicaKey, Rng, Span, Time, Uuid};
 use quorate_log::{
     Disk, Founding, Head, Job, Log, MemoryDisk, Meta, Mode, Read, Reserved, Store, found, read_cold,
 };
-use quorate_machine::Machine;
+use quorate_machine::{Machine, NEWEST_FORMAT_LEVEL};
 use quorate_node::config::{Cleanup, Config, Generation, HostPort, Voter};
 use quorate_node::start::{Started, log_options, start};
 use quorate_node::{ClientId, Lane, Replica};
@@ -84,6 +84,8 @@ pub(crate) struct Running<M: Machine> {
     pub stopping: bool,
     /// The versions that this process speaks.
     pub speaks: Generation,
+    /// The newest format level that it speaks.
+    pub newest_level: FormatLevel,
     /// Requests of clients that it has not answered, and until when it may take by its clock.
     pub asked: BTreeMap<ClientId, Time>,
 }
@@ -120,6 +122,14 @@ pub(crate) struct Node<M: Machine> {
     index: usize,
     rate: u64,
     pub rng: Rng,
+}
+
+/// The newest format level that a node speaks at first.
+fn first_level(options: &Options, index: usize) -> FormatLevel {
+    match (options.older | options.level_zero) >> index & 1 {
+        1 => FormatLevel::ZERO,
+        _ => NEWEST_FORMAT_LEVEL,
+    }
 }
 
 /// The host name of a node.
@@ -183,6 +193,7 @@ impl<M: Machine> Node<M> {
                 1 => Generation::BeforePreVotes,
                 _ => Generation::Now,
             },
+            newest_level: first_level(options, index),
             // An older one has no such setting.
             auto_join: options.dynamic == 1 && options.auto_join == 1 && !anonymous,
             never_lead: voter && (options.never_lead & !options.older) >> index & 1 == 1,
@@ -292,6 +303,7 @@ impl<M: Machine> Node<M> {
             turn_at: None,
             stopping: false,
             speaks: self.config.speaks,
+            newest_level: self.config.newest_level,
             asked: BTreeMap::new(),
         });
         Ok(())
@@ -300,7 +312,19 @@ impl<M: Machine> Node<M> {
     /// Its next process will be as new as any. False if the present one, or without one the last,
     /// already was meant to be.
     pub fn upgrade(&mut self) -> bool {
-        std::mem::replace(&mut self.config.speaks, Generation::Now) != Generation::Now
+        let newest = std::mem::replace(&mut self.config.newest_level, NEWEST_FORMAT_LEVEL);
+        let speaks = std::mem::replace(&mut self.config.speaks, Generation::Now);
+        (speaks, newest) != (Generation::Now, NEWEST_FORMAT_LEVEL)
+    }
+
+    /// Its next process speaks no format level. False if that was so before.
+    pub fn downgrade(&mut self) -> bool {
+        std::mem::take(&mut self.config.newest_level) != FormatLevel::ZERO
+    }
+
+    /// The newest format level that its next process speaks.
+    pub fn newest_level(&self) -> FormatLevel {
+        self.config.newest_level
     }
 
     /// Its next process has another host name.

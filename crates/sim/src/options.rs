@@ -97,6 +97,9 @@ options! {
     /// The nodes that speak like an older version until they are upgraded, as bits: the lowest is
     /// node 1.
     older: 0..=(1 << 30) - 1,
+    /// The nodes of a build that speaks no format level until they are upgraded, as bits: the
+    /// lowest is node 1. Those of `older` do not either.
+    level_zero: 0..=(1 << 30) - 1,
     /// The voters that are not to lead, as bits: the lowest is node 1. If no other is left when the
     /// faults end, they may after all.
     never_lead: 0..=(1 << 15) - 1,
@@ -150,6 +153,7 @@ impl Default for Options {
             value_bytes: 16,
             drift: 0,
             older: 0,
+            level_zero: 0,
             never_lead: 0,
             dynamic: 0,
             auto_join: 0,
@@ -196,6 +200,7 @@ impl Options {
             value_bytes: pick(&[4, 16, 200]),
             reserve_bytes: pick(&[0, 20_000, AMPLE_RESERVE, AMPLE_RESERVE]),
             older: 0,
+            level_zero: 0,
             never_lead: 0,
             dynamic: 0,
             auto_join: 0,
@@ -231,6 +236,10 @@ impl Options {
             options.never_lead &=
                 if options.never_lead & founders == founders { 0 } else { founders };
         }
+        if rng.one_in(3) {
+            let everyone = (1 << (options.voters + options.observers)) - 1;
+            options.level_zero = if rng.one_in(2) { everyone } else { rng.below(everyone + 1) };
+        }
         options
     }
 }
@@ -249,7 +258,7 @@ mod tests {
             for number in [*range.start(), *range.end()] {
                 let mut options =
                     Options { heal_ms: 1_000, recover_ms: 100_000, ..Options::default() };
-                if name == "older" {
+                if ["older", "level_zero"].contains(&name) {
                     (options.voters, options.observers) = (15, 15);
                 }
                 *options.entry(name).unwrap().0 = number;

@@ -7,7 +7,7 @@
 mod parse;
 mod text;
 
-use crate::draw::{changes, faults, workload};
+use crate::draw::{changes, faults, levels, workload};
 use crate::options::Options;
 use crate::seats::Change;
 use quorate_base::{Rng, Span, Time};
@@ -164,6 +164,22 @@ pub enum Step {
         node: u32,
         /// For how long it is down.
         lasts: Span,
+    },
+    /// A node is asked to stop, and comes back with a build that speaks no format level.
+    Downgrade {
+        /// Which.
+        node: u32,
+        /// For how long it is down.
+        lasts: Span,
+    },
+    /// An administrator asks for a format level, on a connection of its own.
+    Raise {
+        /// Which.
+        level: u16,
+        /// Who is asked; `None` for whoever leads.
+        asks: Option<u32>,
+        /// Only whether it would be taken.
+        validate_only: bool,
     },
     /// An administrator asks for one voter more or one less, on a connection of its own.
     Change {
@@ -333,6 +349,7 @@ impl Plan {
         let mut steps = faults(&options, &mut rng.fork());
         steps.extend(workload(&options, &mut rng.fork()));
         steps.extend(changes(&options, &mut rng.fork()));
+        steps.extend(levels(&options, &mut rng.fork()));
         // What would happen after the faults does not happen, and a plan says only what does.
         steps.retain(|(at, _)| at.0 <= options.heal_ms * 1_000);
         steps.sort_by_key(|(at, _)| *at);

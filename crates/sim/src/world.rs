@@ -10,6 +10,7 @@ mod changes;
 mod disks;
 mod illness;
 mod lanes;
+mod levels;
 mod members;
 mod recovery;
 mod rot;
@@ -19,8 +20,9 @@ mod turns;
 use crate::admin::Admin;
 use crate::book::{Book, Lost};
 use crate::checkers::{
-    CommittedNeverChanges, Failure, HighWatermarkNeverFalls, LogsMatch, MachinesEqualAtEqualOffset,
-    NoMessageBeforeDurable, OneLeaderPerEpoch, Remembered, VotersChangeByOne, VotesAsItself,
+    CommittedNeverChanges, Failure, HighWatermarkNeverFalls, LevelsAreSpoken, LogsMatch,
+    MachinesEqualAtEqualOffset, NoMessageBeforeDurable, OneLeaderPerEpoch, Remembered,
+    VotersChangeByOne, VotesAsItself,
 };
 use crate::clients::Clients;
 use crate::log_lines::LogLines;
@@ -33,7 +35,7 @@ use crate::seats::Seats;
 use crate::trace::Trace;
 use crate::words::Words;
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, ReplicaId, ReplicaKey, Rng, Span, Time};
+use quorate_base::{Epoch, FormatLevel, Offset, ReplicaId, ReplicaKey, Rng, Span, Time};
 use quorate_node::{ConnId, ConnectError, ReadId, Reading};
 use quorate_raft::{RoleName, WriteId};
 use std::collections::BTreeMap;
@@ -90,6 +92,8 @@ enum Phase {
     Serve,
     /// Every node has to show every key.
     Show,
+    /// All run the newest build, so the store goes to its level.
+    Raise,
     Done,
 }
 
@@ -100,7 +104,8 @@ impl Phase {
             Phase::Faults => "all faults end",
             Phase::Agree => "all nodes follow one leader; each is asked to write",
             Phase::Serve => "nobody waits for a write; each node is asked for every key",
-            Phase::Show => "nobody waits for a read; what was seen is judged",
+            Phase::Show => "nobody waits for a read; the newest format level is asked for",
+            Phase::Raise => "all nodes are at it, if all voters are there; what was seen is judged",
             Phase::Done => "the run is over",
         }
     }
@@ -144,6 +149,11 @@ pub(crate) struct World<C: Clients> {
     seats: Seats,
     admin: Admin,
     errands: Vec<changes::Errand>,
+    /// What was asked for, by connection.
+    raises: BTreeMap<ConnId, levels::Raise>,
+    /// The newest level that any process of each node spoke.
+    spoke: Vec<FormatLevel>,
+    levels: LevelsAreSpoken,
     /// The election states given to each disk: the newest durable one, then those under way.
     elections: Vec<Vec<(WriteId, Option<Bytes>)>>,
     /// How many batches of each book were compared with the other logs.
@@ -229,6 +239,9 @@ impl<C: Clients> World<C> {
             seats: Seats::new(options),
             admin: Admin::default(),
             errands: Vec::new(),
+            raises: BTreeMap::new(),
+            spoke: vec![FormatLevel::ZERO; count],
+            levels: LevelsAreSpoken::default(),
             elections: vec![vec![(WriteId(0), None)]; count],
             matched: vec![0; count],
             last: vec![Last::default(); count],

@@ -126,7 +126,7 @@ impl<M: Machine> Replica<M> {
     /// else of the turn.
     pub(crate) fn propose_level(&mut self, base: Offset, out: &mut Proposal) {
         let newest = self.settings.newest_level;
-        if std::mem::take(&mut self.levels.founding) && self.older_voters(newest).0.is_empty() {
+        if std::mem::take(&mut self.levels.founding) && !self.hears_older_voters(newest) {
             self.put_on_tail(newest, base, out);
         }
         let mut at = 0;
@@ -189,6 +189,12 @@ impl<M: Machine> Replica<M> {
             true => Ok(()),
             false => Err(Unraised::Voters { asked, old, untold }),
         }
+    }
+
+    /// Whether a voter has fetched from this leader and did not tell that it speaks a level.
+    fn hears_older_voters(&self, level: FormatLevel) -> bool {
+        let mut voters = self.quorum.view().followers.iter();
+        voters.any(|voter| voter.fetched_at.is_some() && voter.format_level < Some(level))
     }
 
     /// The voters in force, but for this node, that do not speak a level, and those that have not

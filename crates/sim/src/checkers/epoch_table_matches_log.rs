@@ -54,7 +54,9 @@ mod tests {
             end: Offset(end),
             epoch: Epoch(epoch),
             bytes: Bytes::new(),
+            control: false,
             voters: None,
+            level: None,
         };
         let book = Book { entries: vec![entry(0, 2, 1), entry(2, 3, 1), entry(3, 5, 4)] };
         let holds = |table: &[(u32, u64)]| {

@@ -78,7 +78,7 @@ const LONGEST: u64 = 1_000_000 * 1_000_000;
 const KEYS: u64 = 1_000;
 
 /// How each kind of step is written. Its name is the first word after the time.
-const FORMS: [(&str, &str); 24] = [
+const FORMS: [(&str, &str); 26] = [
     ("power", "TIME power NODE for TIME"),
     ("kill", "TIME kill NODE for TIME"),
     ("stop", "TIME stop NODE for TIME"),
@@ -98,6 +98,8 @@ const FORMS: [(&str, &str); 24] = [
     ("reset", "TIME reset NODE NODE"),
     ("resign", "TIME resign NODE"),
     ("upgrade", "TIME upgrade NODE for TIME"),
+    ("downgrade", "TIME downgrade NODE for TIME"),
+    ("raise", "TIME raise LEVEL at NODE dry|really, or TIME raise LEVEL at leader dry|really"),
     (
         "add",
         "TIME add NODE at NODE committed|early right|wrong|no-directory|no-listener, or TIME add NODE at leader committed|early right|wrong|no-directory|no-listener",
@@ -211,6 +213,7 @@ impl Plan {
             "client" => words.client(self.options.clients)?,
             "add" => words.change(Change::Add)?,
             "remove" => words.change(Change::Remove)?,
+            "raise" => words.raise()?,
             _ => words.on_a_node(name)?,
         };
         words.end()?;
@@ -305,6 +308,23 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// Whom an administrator asks: a node, or `None` for the leader.
+    fn asks(&mut self) -> Result<Option<u32>, Fault> {
+        let nodes = self.nodes;
+        self.take(format!("a node, 1 to {nodes}, or `leader`"), |word| match word {
+            "leader" => Some(None),
+            word => Some(Some(self::node(word, nodes)?)),
+        })
+    }
+
+    fn raise(&mut self) -> Result<Step, Fault> {
+        let level = self.number(0..=u64::from(u16::MAX >> 1))? as u16;
+        self.word("at")?;
+        let asks = self.asks()?;
+        let validate_only = self.one_of(&[("dry", true), ("really", false)])?;
+        Ok(Step::Raise { level, asks, validate_only })
+    }
+
     /// Steps between nodes.
     fn network(&mut self, name: &str) -> Result<Step, Fault> {
         let from = self.nodes()?;
@@ -333,6 +353,7 @@ impl<'a> Words<'a> {
             "pause" => Step::Pause { node, lasts: self.lasts()? },
             "wipe" => Step::Wipe { node, lasts: self.lasts()? },
             "flood" => Step::Flood { node, lasts: self.lasts()? },
+            "downgrade" => Step::Downgrade { node, lasts: self.lasts()? },
             "upgrade" => Step::Upgrade { node, lasts: self.lasts()? },
             "replace" => Step::Replace { node, lasts: self.lasts()? },
             "move" => Step::Move { node, lasts: self.lasts()? },
@@ -367,11 +388,7 @@ impl<'a> Words<'a> {
     fn change(&mut self, change: Change) -> Result<Step, Fault> {
         let node = self.node()?;
         self.word("at")?;
-        let nodes = self.nodes;
-        let asks = self.take(format!("a node, 1 to {nodes}, or `leader`"), |word| match word {
-            "leader" => Some(None),
-            word => Some(Some(self::node(word, nodes)?)),
-        })?;
+        let asks = self.asks()?;
         let adds = change == Change::Add;
         let when_committed = match adds {
             true => self.one_of(&[("committed", true), ("early", false)])?,

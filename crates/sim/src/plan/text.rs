@@ -88,6 +88,17 @@ impl fmt::Display for Step {
             Step::Reset { a, b } => write!(f, "reset {a} {b}"),
             Step::Resign { node } => write!(f, "resign {node}"),
             Step::Upgrade { node, lasts } => write!(f, "upgrade {node} for {}", Seconds(lasts.0)),
+            Step::Downgrade { node, lasts } => {
+                write!(f, "downgrade {node} for {}", Seconds(lasts.0))
+            }
+            Step::Raise { level, asks, validate_only } => {
+                write!(f, "raise {level} at ")?;
+                match asks {
+                    Some(asks) => write!(f, "{asks}")?,
+                    None => f.write_str("leader")?,
+                }
+                f.write_str(if *validate_only { " dry" } else { " really" })
+            }
             Step::Change { change, node, asks, when_committed, naming } => {
                 let verb = if *change == Change::Add { "add" } else { "remove" };
                 write!(f, "{verb} {node} at ")?;

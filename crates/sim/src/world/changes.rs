@@ -93,7 +93,7 @@ impl<C: Clients> World<C> {
         conn: ConnId,
         frame: Option<Bytes>,
     ) -> Result<(), Failure> {
-        if !self.admin.waits_on(conn) {
+        if self.hears_of_level(conn, frame.as_ref())? || !self.admin.waits_on(conn) {
             return Ok(());
         }
         let Some(frame) = frame else {

@@ -67,6 +67,7 @@ impl<C: Clients> World<C> {
             self.elections[node].push((id, Some(bytes.clone())));
         }
         self.note_change(node, &job)?;
+        self.note_level(node, &job)?;
         let kept = self.books[node].follow(&job);
         self.matched[node] = self.matched[node].min(kept);
         self.promises.given(node, id, &job, self.books[node].end());
@@ -202,6 +203,7 @@ impl<C: Clients> World<C> {
             self.repaired(node)?;
         }
         let end = self.books[node].end();
+        self.spoke[node] = self.spoke[node].max(self.nodes[node].newest_level());
         self.starts_full(node);
         self.last[node] = Last::default();
         let process = self.life(node);

@@ -2,7 +2,7 @@
 //! the whole run is judged.
 
 use super::{Event, LOOK, Last, PATIENCE, Phase, World};
-use crate::checkers::{Failure, changes_as_answered};
+use crate::checkers::{Failure, changes_as_answered, levels_rise};
 use crate::clients::Clients;
 use crate::marks::MAJORITY_LOST;
 use crate::plan::{Ask, Step, When};
@@ -21,7 +21,8 @@ impl<C: Clients> World<C> {
         if newest > self.steady.0 {
             self.steady = (newest, self.now);
         }
-        match self.ill() {
+        let below = if self.can_be_raised() { self.is_below() } else { None };
+        match self.ill().or(below) {
             None => self.go_on()?,
             Some(why) => {
                 let options = &self.plan.options;
@@ -179,6 +180,8 @@ impl<C: Clients> World<C> {
         let clients = self.plan.options.clients as u32;
         let phase = self.phase;
         self.trace.world(self.now, || phase.reached().to_owned());
+        // What was asked of one that lost its power is never answered.
+        self.raises.clear();
         self.phase = match self.phase {
             Phase::Faults | Phase::Agree => Phase::Serve,
             // With a bound of a few bytes a healthy disk, too, makes a leader hand over.
@@ -187,7 +190,8 @@ impl<C: Clients> World<C> {
                 Err(_) if self.handed_over >= self.serve_began => Phase::Serve,
                 Err(failure) => return Err(failure),
             },
-            Phase::Show | Phase::Done => Phase::Done,
+            Phase::Show => Phase::Raise,
+            Phase::Raise | Phase::Done => Phase::Done,
         };
         let asks: Vec<Ask> = match self.phase {
             Phase::Serve => {
@@ -195,7 +199,7 @@ impl<C: Clients> World<C> {
                 vec![Ask::Put { key: 1_000, when: When::Always, stamped: false }]
             }
             Phase::Show => self.clients.last_reads(),
-            Phase::Faults | Phase::Agree | Phase::Done => Vec::new(),
+            Phase::Faults | Phase::Agree | Phase::Raise | Phase::Done => Vec::new(),
         };
         let leads = |last: &&Last| last.role == Some(RoleName::Leader);
         let epoch = self.last.iter().filter(leads).map(|last| last.epoch).max().unwrap_or_default();
@@ -229,6 +233,7 @@ impl<C: Clients> World<C> {
         if joins {
             self.note_joined();
         }
+        levels_rise(&self.committed.ledger)?;
         let (ledger, held) = (&self.committed.ledger, &self.changes.changes);
         // One that joins has what it was before removed.
         let by_themselves = |(change, key): &(Change, ReplicaKey)| {

@@ -23,11 +23,10 @@ impl<C: Clients> World<C> {
             Step::Crash { node, how: Down::Power, lasts } => self.down(at(node), true, lasts),
             Step::Crash { node, how: Down::Kill, lasts } => self.down(at(node), false, lasts),
             Step::Crash { node, how: Down::Stop, lasts } => return self.stop(at(node), lasts),
-            Step::Upgrade { node, lasts } => {
-                if self.nodes[at(node)].upgrade() {
-                    self.marks.hit("a node was upgraded");
-                    return self.stop(at(node), lasts);
-                }
+            Step::Upgrade { node, lasts } => return self.upgrade(at(node), lasts),
+            Step::Downgrade { node, lasts } => return self.downgrade(at(node), lasts),
+            Step::Raise { level, asks, validate_only } => {
+                self.ask_for_level(asks.map(at), level, validate_only);
             }
             Step::Pause { node, lasts } => {
                 self.marks.hit("a node was paused");
@@ -88,6 +87,22 @@ impl<C: Clients> World<C> {
             }
         }
         Ok(())
+    }
+
+    fn upgrade(&mut self, node: usize, lasts: Span) -> Result<(), Failure> {
+        if !self.nodes[node].upgrade() {
+            return Ok(());
+        }
+        self.marks.hit("a node was upgraded");
+        self.stop(node, lasts)
+    }
+
+    fn downgrade(&mut self, node: usize, lasts: Span) -> Result<(), Failure> {
+        if !self.nodes[node].downgrade() {
+            return Ok(());
+        }
+        self.marks.hit("an older build came back");
+        self.stop(node, lasts)
     }
 
     /// Asks a node to stop, unless it is about to.
@@ -178,6 +193,8 @@ impl<C: Clients> World<C> {
             | Step::Silence { .. }
             | Step::Resign { .. }
             | Step::Upgrade { .. }
+            | Step::Downgrade { .. }
+            | Step::Raise { .. }
             | Step::Change { .. }
             | Step::Replace { .. }
             | Step::Move { .. }

@@ -19,6 +19,13 @@ use tracing::Level;
 /// An answer may be later than its client's patience by what a replica looks for every so often.
 const LATE: Span = Span::ms(25);
 
+/// Why a process ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Damaged,
+    TooOld,
+}
+
 impl<C: Clients> World<C> {
     /// The process, unless it is gone or paused; then the event comes again when the pause ends.
     pub(super) fn process(
@@ -80,6 +87,7 @@ impl<C: Clients> World<C> {
         }
         self.carry_out(node)?;
         self.look_at(node)?;
+        self.look_at_level(node)?;
         self.nobody_waits_too_long(node)?;
         let Some((running, _)) = self.running(node) else { return Ok(()) };
         let deadline = running.clock.world(running.replica.deadline());
@@ -109,7 +117,7 @@ impl<C: Clients> World<C> {
         running.replica.take_out(&mut outs);
         self.note_log_lines(node)?;
         let process = self.life(node);
-        let (mut stopped, mut repair) = (false, None);
+        let (mut stopped, mut ended) = (false, None);
         let mut told = Vec::new(); // Clients act once all of this turn is done.
         for out in outs {
             match out {
@@ -164,23 +172,31 @@ impl<C: Clients> World<C> {
                     told.push((op, then));
                 }
                 Out::Lane(errand) => self.errand(node, errand)?,
-                Out::BeginAnew { why } => repair = Some(why),
+                Out::BeginAnew { why } => ended = Some((Ended::Damaged, why)),
                 Out::StartOver => return Err(gives_up(node, "starts over; no log is cleaned")),
-                Out::TooOld { why } | Out::Fatal { why } => return Err(gives_up(node, &why)),
+                Out::TooOld { why } => ended = Some((Ended::TooOld, why)),
+                Out::Fatal { why } => return Err(gives_up(node, &why)),
                 Out::Stopped => stopped = true,
             }
         }
         for (op, then) in told {
             self.after(node, op, then)?;
         }
-        if let Some(why) = repair {
-            return self.repair(node, &why);
+        if let Some((how, why)) = ended {
+            return self.ends(node, how, &why);
         }
         if self.nodes[node].begin_disk() {
             let at = self.now + self.disk_time(node);
             self.queue.push(at, Event::Disk(process));
         }
         if stopped { self.stopped(node) } else { Ok(()) }
+    }
+
+    fn ends(&mut self, node: usize, how: Ended, why: &str) -> Result<(), Failure> {
+        match how {
+            Ended::Damaged => self.repair(node, why),
+            Ended::TooOld => self.stops_before_level(node, why),
+        }
     }
 
     /// Whether a frame may leave a node.
