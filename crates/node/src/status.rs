@@ -66,6 +66,13 @@ pub struct Status {
     /// On a leader that has room: why all writes are refused for want of room elsewhere.
     #[serde(default)]
     pub too_many_full: Option<String>,
+    /// The format level of the store, as far as this node has applied it; `None` where the
+    /// machine's records have no level, and from nodes that do not tell.
+    #[serde(default)]
+    pub format_level: Option<u16>,
+    /// The newest one that this node speaks; 0 from nodes that do not tell.
+    #[serde(default)]
+    pub newest_format_level: u16,
     /// The voters of the latest set.
     pub voters: Vec<VoterStatus>,
     /// On the leader: every replica that fetches.
@@ -146,6 +153,9 @@ pub struct ReplicaStatus {
     pub last_fetch_ms: Option<u64>,
     /// Milliseconds since it had everything.
     pub last_caught_up_ms: Option<u64>,
+    /// The newest format level that it speaks, if it told this leader.
+    #[serde(default)]
+    pub newest_format_level: Option<u16>,
 }
 
 /// A change of role or leader.
@@ -179,6 +189,7 @@ impl<M: Machine> Replica<M> {
             lag: Some(0),
             last_fetch_ms: Some(0),
             last_caught_up_ms: Some(0),
+            newest_format_level: Some(self.speaks_up_to().0),
         });
         let followers = view.followers.iter().map(voter_replica);
         let observers = view.observers.iter().map(observer_replica);
@@ -217,6 +228,8 @@ impl<M: Machine> Replica<M> {
             copied_by: view.holds.iter().map(|hold| number(hold.replica)).collect(),
             disk_full: self.full_disk_in_words().map(str::to_owned),
             too_many_full: self.too_many_full_in_words(),
+            format_level: self.machine.format_level().map(|level| level.0),
+            newest_format_level: self.speaks_up_to().0,
             voters: view
                 .voters
                 .iter()
@@ -313,6 +326,7 @@ impl<M: Machine> Replica<M> {
             lag: progress.end.map(|end| self.log.end().0.saturating_sub(end.0)),
             last_fetch_ms: progress.fetched_at.map(ago),
             last_caught_up_ms: progress.caught_up_at.map(ago),
+            newest_format_level: progress.format_level.map(|level| level.0),
         }
     }
 }

@@ -360,6 +360,10 @@ fn those_who_ask_for_versions_are_told_the_levels() {
     let (supported, finalized) = told(&mut new, 1);
     assert_eq!(supported, [kraft, (FORMAT_FEATURE.to_owned(), 0, 1)]);
     assert_eq!(finalized, [(FORMAT_FEATURE.to_owned(), 1)]);
+    let (code, words) = ask(&mut new, 1, update("kraft.version", 1));
+    assert_eq!(code, ErrorCode::None, "{words}");
+    let (_, finalized) = told(&mut new, 1);
+    assert_eq!(finalized, [("kraft.version".to_owned(), 1), (FORMAT_FEATURE.to_owned(), 1)]);
 }
 
 #[test]

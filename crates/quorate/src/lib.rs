@@ -48,10 +48,10 @@ pub use format::{
     Bootstrap, FormatError, Formatted, Formatting, Founders, InitialController, check_cluster_id,
     complete, feature, format, format_as, initial_controllers, random_uuid,
 };
-pub use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Rng, Span, Time, Uuid};
+pub use quorate_base::{Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, Rng, Span, Time, Uuid};
 pub use quorate_machine::{
-    Answer, Batch, Corrupt, Image, Kv, Machine, Operation, OwnedRecord, Proposal, Record, Records,
-    Request, SessionId, SessionRefusal, Sessioned, Stamp, kv,
+    Answer, Batch, Corrupt, Image, Kv, Machine, NEWEST_FORMAT_LEVEL, Operation, OwnedRecord,
+    Proposal, Record, Records, Request, SessionId, SessionRefusal, Sessioned, Stamp, kv,
 };
 pub use quorate_node::config::{Cleanup, Config, HostPort, Voter};
 pub use quorate_node::handle::{Consistency, Error, Handle};

@@ -35,6 +35,8 @@ fn full() -> Status {
         copied_by: vec![1],
         disk_full: Some(String::new()),
         too_many_full: Some(String::new()),
+        format_level: Some(1),
+        newest_format_level: 1,
         voters: vec![VoterStatus { node: 1, endpoint: String::new() }],
         replicas: vec![ReplicaStatus {
             node: 1,
@@ -44,6 +46,7 @@ fn full() -> Status {
             lag: Some(1),
             last_fetch_ms: Some(1),
             last_caught_up_ms: Some(1),
+            newest_format_level: Some(1),
         }],
         changes: vec![RoleChange { at_ms: 1, role: String::new(), epoch: 1, leader: Some(1) }],
         latencies: vec![Latency {

@@ -74,7 +74,7 @@ impl<M: Machine> Replica<M> {
     }
 
     /// What this node tells leaders that it speaks.
-    pub(super) fn speaks_up_to(&self) -> FormatLevel {
+    pub(crate) fn speaks_up_to(&self) -> FormatLevel {
         self.machine.format_level().map_or(FormatLevel::ZERO, |_| self.settings.newest_level)
     }
 
@@ -255,7 +255,8 @@ impl<M: Machine> Replica<M> {
     pub(super) fn format(&self) -> Option<translate::Format> {
         let (newest, as_of) = (self.settings.newest_level, self.applied.upto);
         let level = self.machine.format_level()?;
-        Some(translate::Format { newest, level, as_of })
+        let kraft_version = self.quorum.kraft_version();
+        Some(translate::Format { newest, level, kraft_version, as_of })
     }
 
     // --- Who may become a voter

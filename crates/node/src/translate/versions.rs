@@ -39,22 +39,17 @@ pub(crate) fn api_versions(
         ..=3 => Vec::new(),
         _ => [kraft_feature()].into_iter().chain(format.map(format_feature)).collect(),
     };
-    // A feature at level 0 has none.
-    let in_force = format.filter(|format| format.level > FormatLevel::ZERO);
-    let finalized = in_force.map(|format| wire::FinalizedFeature {
-        name: FORMAT_FEATURE.to_owned(),
-        max_version_level: level_number(format.level),
-        min_version_level: level_number(format.level),
-        ..wire::FinalizedFeature::default()
-    });
+    // A feature at level 0 has none in force.
+    let kraft = format.map(|format| finalized(super::KRAFT_VERSION, format.kraft_version as i16));
+    let own = format.map(|format| finalized(FORMAT_FEATURE, level_number(format.level)));
+    let in_force = [kraft, own].into_iter().flatten();
+    let finalized_features: Vec<_> = in_force.filter(|at| at.max_version_level > 0).collect();
+    let as_of = format.filter(|_| !finalized_features.is_empty());
     let response = wire::ApiVersionsResponse {
         api_keys,
         supported_features,
-        finalized_features_epoch: finalized
-            .as_ref()
-            .and(in_force)
-            .map_or(-1, |format| format.as_of.0 as i64),
-        finalized_features: finalized.into_iter().collect(),
+        finalized_features_epoch: as_of.map_or(-1, |format| format.as_of.0 as i64),
+        finalized_features,
         ..wire::ApiVersionsResponse::default()
     };
     encode_response(response, version, correlation).map_err(close)
@@ -78,8 +73,19 @@ pub(crate) struct Format {
     pub newest: FormatLevel,
     /// That of the applied state.
     pub level: FormatLevel,
+    /// The `kraft.version` in force.
+    pub kraft_version: u16,
     /// The end of that state.
     pub as_of: Offset,
+}
+
+fn finalized(name: &str, level: i16) -> wire::FinalizedFeature {
+    wire::FinalizedFeature {
+        name: name.to_owned(),
+        max_version_level: level,
+        min_version_level: level,
+        ..wire::FinalizedFeature::default()
+    }
 }
 
 fn format_feature(format: Format) -> wire::SupportedFeature {

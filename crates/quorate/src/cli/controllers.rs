@@ -28,6 +28,8 @@ const ROUND_TIME: Duration = Duration::from_secs(10);
 /// How it looks when the other side closes a connection: at the end, or with a question unread.
 const BROKEN_OFF: [ErrorKind; 3] =
     [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+/// The first version of ApiVersions in which features may begin at level 0.
+const FEATURES_VERSION: i16 = 4;
 /// No answer to what is asked here is longer.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -147,6 +149,54 @@ fn all_silent<'a>(silences: impl Iterator<Item = (Option<&'a HostPort>, Silence)
 /// The cluster that a controller is of, whether or not it knows a leader.
 pub(super) async fn cluster_of(server: &HostPort) -> Result<String, Silence> {
     introduce(server).await.map(|cluster| cluster.cluster_id)
+}
+
+/// The features that a controller says it supports, and those of its cluster that are in force.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Features {
+    supported: Vec<(String, i16)>,
+    finalized: Vec<(String, i16)>,
+}
+
+impl Features {
+    /// The newest level of a feature that it speaks; `None` if it does not know the feature.
+    pub(super) fn supported(&self, feature: &str) -> Option<i16> {
+        level_of(&self.supported, feature)
+    }
+
+    /// The level of a feature that is in force; `None` for one that has none.
+    pub(super) fn finalized(&self, feature: &str) -> Option<i16> {
+        level_of(&self.finalized, feature)
+    }
+}
+
+fn level_of(features: &[(String, i16)], name: &str) -> Option<i16> {
+    features.iter().find(|(feature, _)| feature == name).map(|(_, level)| *level)
+}
+
+/// What a controller says of features; nothing where it speaks no version that says it whole.
+pub(super) async fn features_of(server: &HostPort) -> Result<Features, Silence> {
+    let mut controller = Controller::connect(server).await.map_err(Silence::Nobody)?;
+    controller.greet().await?;
+    let own = controller.speaks.iter().find(|api| api.api_key == ApiKey::ApiVersions.key());
+    if own.is_none_or(|api| api.max_version < FEATURES_VERSION) {
+        return Ok(Features::default());
+    }
+    let request = ApiVersionsRequest {
+        client_software_name: "quorate".to_owned(),
+        client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..ApiVersionsRequest::default()
+    };
+    let answer: ApiVersionsResponse = controller.exchange(request, FEATURES_VERSION).await?;
+    if answer.error_code != ErrorCode::None {
+        return Err(refused("the question for features", answer.error_code, None));
+    }
+    let supported = answer.supported_features.into_iter().map(|at| (at.name, at.max_version));
+    let finalized = answer.finalized_features.into_iter();
+    Ok(Features {
+        supported: supported.collect(),
+        finalized: finalized.map(|at| (at.name, at.max_version_level)).collect(),
+    })
 }
 
 /// What a controller says of its cluster.

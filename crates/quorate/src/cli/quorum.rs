@@ -95,10 +95,12 @@ Examples:
   quorate quorum resign
   quorate quorum resign --http http://a:7101,http://b:7101,http://c:7101")]
     Resign(resign::Resign),
-    /// Let the log name the voters, where the files of the nodes do (kraft.version 0 to 1)
+    /// Use what every voter can by now: the voters in the log, the newest format level
     #[command(after_help = "\
-Afterwards voters can be added and removed while the quorum runs. There is no way back. Every voter has
-to have told the leader its directory, as each does within a few seconds of following it: start all of them first.
+kraft.version 1: the log names the voters, where the files of the nodes did, and they can be added and removed while
+the quorum runs. quorate.format: the store uses what the newest build can; older builds stop themselves from then on.
+There is no way back from either. The plan is told first. Every voter has to have told the leader what it is and speaks,
+which it does within a few seconds of following it.
 
 Examples:
   quorate quorum upgrade --dry-run
@@ -275,7 +277,28 @@ fn whole(best: &Status, leader: String) -> String {
         ("CurrentVoters:", format!("[{}]", voters.join(", "))),
         ("CurrentObservers:", format!("[{}]", observers.join(", "))),
     ];
-    rows.map(|(name, value)| format!("{name:<22}{value}")).join("\n")
+    let level = best.format_level.map(|level| ("FormatLevel:", level_text(best, level)));
+    let rows = rows.into_iter().chain(level);
+    rows.map(|(name, value)| format!("{name:<22}{value}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The format level, and who speaks another newest one than the node that says this, or did not
+/// tell its leader.
+fn level_text(best: &Status, level: u16) -> String {
+    let newest = best.newest_format_level;
+    let others = best.replicas.iter().filter(|replica| replica.newest_format_level != Some(newest));
+    let others = others.map(|replica| match replica.newest_format_level {
+        Some(newest) => format!("node {} up to {newest}", replica.node),
+        None => format!("node {} does not tell", replica.node),
+    });
+    let mut hints: Vec<String> = others.collect();
+    if newest != level || !hints.is_empty() {
+        hints.insert(0, format!("spoken up to {newest}"));
+    }
+    match hints.is_empty() {
+        true => level.to_string(),
+        false => format!("{level} ({})", hints.join(", ")),
+    }
 }
 
 /// Who fetches nothing: nobody knows how it is, and a lag of 0 says that nothing was written since.
@@ -497,6 +520,7 @@ mod tests {
             lag: log_end.map(|end: u64| 9 - end),
             last_fetch_ms: Some(400),
             last_caught_up_ms: caught_up,
+            newest_format_level: None,
         };
         for (followers, lag, lag_ms) in [
             (&[][..], "0", "0"),
@@ -530,6 +554,7 @@ mod tests {
             lag: Some(0),
             last_fetch_ms,
             last_caught_up_ms: Some(4),
+            newest_format_level: Some(1),
         };
         let replicas = vec![follower(2, Some(43_210)), follower(3, Some(4_900)), follower(4, None)];
         let status = Status { role: "leader".into(), replicas, ..Status::default() };
@@ -538,6 +563,37 @@ mod tests {
         assert!(printed.contains(lag), "{printed}");
         let who_follows = Status { role: "follower".into(), ..status };
         assert!(!whole(&who_follows, "1".into()).contains("fetched"));
+    }
+
+    #[test]
+    fn beside_the_format_level_it_is_said_who_speaks_another() {
+        let replica = |node, newest_format_level| ReplicaStatus {
+            node,
+            directory: None,
+            status: "follower".into(),
+            log_end: None,
+            lag: None,
+            last_fetch_ms: None,
+            last_caught_up_ms: None,
+            newest_format_level,
+        };
+        let status = |level, newest, replicas| Status {
+            role: "leader".into(),
+            format_level: level,
+            newest_format_level: newest,
+            replicas,
+            ..Status::default()
+        };
+        let level = |status: Status| {
+            let printed = whole(&status, "1".into());
+            let line = printed.lines().find_map(|line| line.strip_prefix("FormatLevel:"));
+            line.map(|line| line.trim().to_owned())
+        };
+        assert_eq!(level(status(None, 0, vec![])), None);
+        assert_eq!(level(status(Some(1), 1, vec![replica(2, Some(1))])).unwrap(), "1");
+        let mixed = vec![replica(1, Some(1)), replica(2, Some(0)), replica(3, None)];
+        let told = "0 (spoken up to 1, node 2 up to 0, node 3 does not tell)";
+        assert_eq!(level(status(Some(0), 1, mixed)).unwrap(), told);
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl Lone {
     /// With other voters, which are not there: `,2@host:port`.
     pub fn beside(scratch: &Scratch, others: &str) -> Lone {
         let data = formatted(scratch);
+        Lone::on(scratch, data, others)
+    }
+
+    /// On this directory, which is formatted, and with the settings in `node.properties`.
+    pub fn on(scratch: &Scratch, data: String, others: &str) -> Lone {
         let config = scratch.0.join("node.properties").display().to_string();
         // Who asks for the leader is told what the voters' list says; free a moment ago.
         let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

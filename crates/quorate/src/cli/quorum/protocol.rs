@@ -56,6 +56,7 @@ fn as_status(quorum: &Quorum) -> (Status, u64) {
         lag: replica.lag,
         last_fetch_ms: ago(row.last_fetch_timestamp),
         last_caught_up_ms: ago(row.last_caught_up_timestamp),
+        newest_format_level: None,
     });
     let at = |id: i32| quorum.controllers.iter().find(|(known, _)| *known == id);
     let voters = quorum.voters.iter().map(|voter| VoterStatus {
