@@ -99,7 +99,7 @@ const FORMS: [(&str, &str); 26] = [
     ("resign", "TIME resign NODE"),
     ("upgrade", "TIME upgrade NODE for TIME"),
     ("downgrade", "TIME downgrade NODE for TIME"),
-    ("raise", "TIME raise LEVEL at NODE dry|really, or TIME raise LEVEL at leader dry|really"),
+    ("raise", "TIME raise NUMBER at NODE dry|really, or TIME raise NUMBER at leader dry|really"),
     (
         "add",
         "TIME add NODE at NODE committed|early right|wrong|no-directory|no-listener, or TIME add NODE at leader committed|early right|wrong|no-directory|no-listener",
