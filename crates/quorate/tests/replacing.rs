@@ -55,13 +55,32 @@ struct State {
     silent: Option<(usize, bool)>,
     /// The change of this number is refused, and so are all behind it.
     refuses_from: Option<usize>,
-    /// Once the change of this number is done, somebody else brings these in or takes them away.
-    meddling: Option<(usize, i32, Option<Uuid>)>,
+    /// How often was asked who votes.
+    looks: usize,
+    /// Then somebody else brings a node in, or takes it away.
+    meddling: Option<(Then, i32, Option<Uuid>)>,
     /// Replaces disks, but loses the leadership between the two halves.
     resigns_between: bool,
     /// Nodes that registered, as Kafka's do: where they listen is known also of those that do not
     /// vote.
     registered: Vec<i32>,
+}
+
+/// Behind the change, or the question who votes, of this number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Then {
+    Change(usize),
+    Look(usize),
+}
+
+impl State {
+    fn is_now(&mut self, then: Then) {
+        match self.meddling.filter(|(when, ..)| *when == then) {
+            Some((_, node, Some(disk))) => drop(self.voters.insert(node, disk)),
+            Some((_, node, None)) => drop(self.voters.remove(&node)),
+            None => {}
+        }
+    }
 }
 
 struct Leader {
@@ -203,7 +222,11 @@ fn answered(frame: Bytes, port: u16, state: &Mutex<State>) -> Option<Bytes> {
         return encoded(response, version, call);
     }
     if api == ApiKey::DescribeQuorum {
-        return encoded(described(&state), version, call);
+        let response = described(&state);
+        state.looks += 1;
+        let looks = state.looks;
+        state.is_now(Then::Look(looks));
+        return encoded(response, version, call);
     }
     let number = state.asked.len() + 1;
     let (is_silent, does) = match state.silent {
@@ -211,12 +234,7 @@ fn answered(frame: Bytes, port: u16, state: &Mutex<State>) -> Option<Bytes> {
         None => (false, true),
     };
     let answer = changed(&mut state, &request, does);
-    if let Some((_, node, disk)) = state.meddling.filter(|(at, ..)| *at == number) {
-        match disk {
-            Some(disk) => drop(state.voters.insert(node, disk)),
-            None => drop(state.voters.remove(&node)),
-        }
-    }
+    state.is_now(Then::Change(number));
     let error_code = match state.refuses_from {
         Some(from) if number >= from => ErrorCode::InvalidRequest,
         Some(_) | None => answer,
@@ -406,39 +424,48 @@ fn to_become_five() -> (Leader, [String; 3]) {
 #[test]
 fn a_plan_stops_where_somebody_else_changes_the_voters_too() {
     // Behind the first step and behind the last one; one comes, one goes, a disk is another one.
-    let meddlings = [
-        (1, 6, Some(disk(6, 0))),
-        (1, 2, None),
-        (2, 6, Some(disk(6, 0))),
-        (2, 2, Some(disk(2, 9))),
-    ];
-    for (at, node, disk) in meddlings {
+    // And behind looks: that for the plan, that of a step itself, and that behind the first step.
+    let (one, two) = (Then::Change(1), Then::Change(2));
+    let six = (6, Some(disk(6, 0)));
+    for (then, (node, new), asked) in [
+        (one, six, 1),
+        (one, (2, None), 1),
+        (two, six, 2),
+        (two, (2, Some(disk(2, 9))), 2),
+        (Then::Look(1), six, 0),
+        (Then::Look(2), six, 1),
+        (Then::Look(3), six, 1),
+        (Then::Look(4), six, 2),
+    ] {
         let (leader, alter) = to_become_five();
         let alter: Vec<&str> = alter.iter().map(String::as_str).collect();
-        leader.set(|state| state.meddling = Some((at, node, disk)));
+        leader.set(|state| state.meddling = Some((then, node, new)));
         let (said, object) = leader.fails(&alter);
         assert!(said.contains("somebody else changes the voters"), "{said}");
-        assert_eq!(said.contains("stopped behind step 1 of 2"), at == 1, "{said}");
-        assert_eq!((leader.asked().len(), object["done"].as_u64()), (at, Some(at as u64)));
+        assert_eq!(said.contains("nothing was done"), asked == 0, "{said}");
+        assert_eq!(said.contains("stopped behind step 1 of 2"), asked == 1, "{said}");
+        assert_eq!((leader.asked().len(), &object["done"]), (asked, &asked.into()), "{then:?}");
         let done: Vec<bool> =
             object["steps"].as_array().unwrap().iter().map(|s| s.get("ms").is_some()).collect();
-        assert_eq!(done, [true, at == 2], "{object}");
-        let voters = object["voters"].as_array().unwrap();
-        assert_eq!(voters.len(), leader.voters().len(), "as read last: {object}");
+        assert_eq!(done, [asked > 0, asked > 1], "{object}");
+        let voters = object["voters"].as_array().unwrap().iter();
+        let voters: Vec<_> = voters.map(|voter| voter["node"].as_i64().unwrap() as i32).collect();
+        let now: Vec<_> = leader.voters().iter().map(|(node, _)| *node).collect();
+        assert_eq!(voters, now, "as read last: {object}");
     }
     // Whoever does what was planned is no such one.
     let (leader, alter) = to_become_five();
-    leader.set(|state| state.meddling = Some((1, 5, Some(disk(5, 0)))));
+    leader.set(|state| state.meddling = Some((Then::Change(1), 5, Some(disk(5, 0)))));
     leader.done(&alter.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(leader.voters().len(), 5);
     // Nor is, for one voter more, whoever brings in another one.
     let (leader, _) = to_become_five();
-    leader.set(|state| state.meddling = Some((1, 5, Some(disk(5, 0)))));
+    leader.set(|state| state.meddling = Some((Then::Change(1), 5, Some(disk(5, 0)))));
     leader.done(&["add", &leader.placed(4)]);
     assert_eq!(leader.voters().len(), 5);
     // But whoever takes it away again is.
     let (leader, _) = to_become_five();
-    leader.set(|state| state.meddling = Some((1, 4, None)));
+    leader.set(|state| state.meddling = Some((Then::Change(1), 4, None)));
     let (said, _) = leader.fails(&["add", &leader.placed(4)]);
     assert!(said.contains("not so any more: add node 4"), "{said}");
 }

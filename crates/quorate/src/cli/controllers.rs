@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The log that a cluster's metadata are in.
 const TOPIC: &str = "__cluster_metadata";
@@ -97,13 +97,7 @@ pub(super) async fn to_leader(
 ) -> Result<(Quorum, Controller), Silence> {
     let mut asking = JoinSet::new();
     for (at, server) in servers.iter().cloned().enumerate() {
-        asking.spawn(async move {
-            let silent = || {
-                let s = patience.as_secs_f64().ceil();
-                Err(Silence::Nobody(format!("no answer of it and its leader within {s} s")))
-            };
-            (at, timeout(patience, through(&server)).await.unwrap_or_else(|_| silent()))
-        });
+        asking.spawn(async move { (at, through(&server, patience).await) });
     }
     let mut silences = Vec::new();
     while let Some(joined) = asking.join_next().await {
@@ -219,8 +213,11 @@ async fn introduce(server: &HostPort) -> Result<DescribeClusterResponse, Silence
     Ok(cluster)
 }
 
-async fn through(server: &HostPort) -> Result<(Quorum, Controller), Silence> {
-    let cluster = introduce(server).await?;
+/// By what one server knows, which may be who leads and no more.
+async fn through(server: &HostPort, patience: Duration) -> Result<(Quorum, Controller), Silence> {
+    let (end, s) = (Instant::now() + patience, patience.as_secs_f64().ceil());
+    let late = || Silence::Nobody(format!("no answer within {s} s"));
+    let cluster = timeout_at(end, introduce(server)).await.unwrap_or_else(|_| Err(late()))?;
     let place = |host: &str, port: i32| {
         let port = u16::try_from(port).ok().filter(|port| *port > 0)?;
         Some(HostPort { host: host.to_owned(), port })
@@ -237,7 +234,8 @@ async fn through(server: &HostPort) -> Result<(Quorum, Controller), Silence> {
             "this controller names node {leader} as the leader and does not say where it listens"
         )));
     };
-    let (asked, connection) = of_leader(at).await.map_err(|silence| match silence {
+    let asked = timeout_at(end, of_leader(at)).await.unwrap_or_else(|_| Err(late()));
+    let (asked, connection) = asked.map_err(|silence| match silence {
         Silence::Nobody(why) => Silence::NoLeader(format!(
             "the leader, node {leader} at {}, does not answer: {why}",
             shown(at)
@@ -535,6 +533,6 @@ mod tests {
         let server = HostPort { host: "127.0.0.1".into(), port };
         let silence = describe_within(&[server], Duration::from_millis(20)).await;
         let silence = silence.expect_err("nobody answered");
-        assert!(silence.text().contains("no answer of it and its leader"), "{}", silence.text());
+        assert!(silence.text().contains("no answer within"), "{}", silence.text());
     }
 }

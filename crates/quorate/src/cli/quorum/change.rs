@@ -24,6 +24,10 @@ const LISTENER: &str = "CONTROLLER";
 enum Refusal {
     /// It may be taken later.
     Later(String),
+    /// It was asked for, and whether it is done nobody said.
+    Open(String),
+    /// Somebody else changes the voters as well.
+    Stray(String),
     /// It will not.
     Never(String),
     /// The leader knows no replacement, and took it for one voter more.
@@ -49,6 +53,9 @@ pub(super) struct Whom<'a> {
     pub(super) cluster: &'a str,
 }
 
+/// Says why nothing more is to be asked for, by who votes.
+pub(super) type Judge<'a> = &'a dyn Fn(&Quorum) -> Option<String>;
+
 /// No leader needs longer for a change that it can make at once; asked again it goes on.
 const CHANGE_TIME: Duration = Duration::from_secs(9);
 
@@ -63,18 +70,21 @@ pub(super) struct Done {
 pub(super) async fn carry_out(
     whom: Whom<'_>,
     step: &Step,
+    judge: Judge<'_>,
     patience: Patience,
     waits: impl Fn(&str),
 ) -> Outcome<Done> {
     let start = Instant::now();
-    let ended = until_done(whom, step, patience, &waits).await?;
+    let ended = until_done(whom, step, judge, patience, &waits).await?;
     // A half that is done already is found to be so when it is asked for.
     let halves = match ended {
         Ended::Done => Vec::new(),
         Ended::Unknown | Ended::Half => step.halves(),
     };
     for half in halves {
-        if let Ended::Unknown | Ended::Half = until_done(whom, &half, patience, &waits).await? {
+        if let Ended::Unknown | Ended::Half =
+            until_done(whom, &half, judge, patience, &waits).await?
+        {
             return failed(format!("could not {half}: the leader takes it for something else"));
         }
     }
@@ -85,30 +95,38 @@ pub(super) async fn carry_out(
 async fn until_done(
     whom: Whom<'_>,
     step: &Step,
+    judge: Judge<'_>,
     patience: Patience,
     waits: impl Fn(&str),
 ) -> Outcome<Ended> {
     loop {
-        match attempt(whom, step, patience).await {
+        let (why, yet) = match attempt(whom, step, judge, patience).await {
             Ok(()) => return Ok(Ended::Done),
             Err(Refusal::Unknown) => return Ok(Ended::Unknown),
             Err(Refusal::Half) => return Ok(Ended::Half),
+            Err(Refusal::Stray(why)) => return failed(why),
             Err(Refusal::Never(why)) => return failed(format!("could not {step}: {why}")),
-            Err(Refusal::Later(why)) if patience.is_over() => {
-                return failed(format!(
-                    "could not {step} within the {} s of --timeout: {why}\nIt may be done yet where it was asked for and \
-                     not refused: see with `quorate quorum status` who votes. The same command may be run again, and \
-                     --timeout lets it wait longer.",
-                    patience.secs()
-                ));
-            }
-            Err(Refusal::Later(why)) => waits(&why),
+            Err(Refusal::Later(why)) => (why, ""),
+            Err(Refusal::Open(why)) => (why, "It may be done yet. "),
+        };
+        if patience.is_over() {
+            return failed(format!(
+                "could not {step} within the {} s of --timeout: {why}\n{yet}See with `quorate quorum status` who \
+                 votes; the same command may be run again, and --timeout lets it wait longer.",
+                patience.secs()
+            ));
         }
+        waits(&why);
         tokio::time::sleep(PAUSE.min(patience.left())).await;
     }
 }
 
-async fn attempt(whom: Whom<'_>, step: &Step, patience: Patience) -> Result<(), Refusal> {
+async fn attempt(
+    whom: Whom<'_>,
+    step: &Step,
+    judge: Judge<'_>,
+    patience: Patience,
+) -> Result<(), Refusal> {
     let (quorum, mut leader) = to_leader(whom.servers, patience.round()).await?;
     if quorum.cluster != whom.cluster {
         return Err(Refusal::Never(format!(
@@ -116,11 +134,18 @@ async fn attempt(whom: Whom<'_>, step: &Step, patience: Patience) -> Result<(), 
             whom.cluster, quorum.cluster
         )));
     }
+    if let Some(stray) = judge(&quorum) {
+        return Err(Refusal::Stray(stray));
+    }
     let within = patience.answer().min(CHANGE_TIME);
     // The leader has somewhat less, so that its reason arrives.
     let answered = timeout(within, asked(&mut leader, &quorum, step, within * 9 / 10)).await;
-    let (code, words) = answered
-        .map_err(|_| Refusal::Later("the leader was asked, and has not answered".to_owned()))??;
+    let (code, words) = match answered {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(Silence::Wrong(why))) => return Err(Refusal::Never(why)),
+        Ok(Err(Silence::Nobody(why) | Silence::NoLeader(why))) => return Err(Refusal::Open(why)),
+        Err(_) => return Err(Refusal::Open("the leader was asked, and has not answered".into())),
+    };
     let words = words.filter(|words| !words.is_empty() && *words != code.to_string());
     // What an earlier attempt brought about, and is committed.
     let known = [ErrorCode::DuplicateVoter, ErrorCode::VoterNotFound].contains(&code);
@@ -135,7 +160,10 @@ async fn attempt(whom: Whom<'_>, step: &Step, patience: Patience) -> Result<(), 
         return Err(Refusal::Half);
     }
     if code == ErrorCode::RequestTimedOut {
-        return Err(Refusal::Later(words.unwrap_or_else(|| guess(step, &quorum))));
+        return Err(match words {
+            Some(words) => Refusal::Later(words),
+            None => Refusal::Open(guess(step, &quorum)),
+        });
     }
     if [ErrorCode::NotLeaderOrFollower, ErrorCode::NotController].contains(&code) {
         return Err(Refusal::Later("the leader changed".to_owned()));

@@ -57,11 +57,28 @@ impl Course {
         Ok(Course { steps, goal: Some(goal).filter(|_| is_whole) })
     }
 
+    /// That somebody else changes the voters too, where after so many steps others vote than lead
+    /// where the plan is to end; what to do about it.
+    pub(super) fn somebody_else(&self, done: usize, quorum: &Quorum) -> Option<String> {
+        let stray = self.strays(done, quorum)?;
+        let all = self.steps.len();
+        let stopped = match done {
+            0 => "nothing was done: ".to_owned(),
+            _ if done == all => String::new(),
+            _ => format!("stopped behind step {done} of {all}: "),
+        };
+        Some(format!(
+            "{stopped}somebody else changes the voters as well, or a node that joins by itself \
+             (controller.quorum.auto.join.enable): {stray}. Nothing of that was undone. See with `quorate quorum \
+             status` who votes, and run the command again once nobody else changes them"
+        ))
+    }
+
     /// Who else has changed the voters, by who votes after so many steps of it; in words.
     ///
     /// A step that somebody else has done as it is planned here, such as a node that joins by
     /// itself, is no such thing.
-    pub(super) fn strays(&self, done: usize, quorum: &Quorum) -> Option<String> {
+    fn strays(&self, done: usize, quorum: &Quorum) -> Option<String> {
         let (done, ahead) = self.steps.split_at(done);
         let mut voters = voting(quorum);
         let ids = |voters: &BTreeMap<i32, Uuid>| {

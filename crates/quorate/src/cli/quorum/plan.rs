@@ -87,7 +87,8 @@ impl Step {
         match self {
             Step::Add { .. } => seat.is_none(),
             Step::Remove { directory, .. } => seat == Some(directory),
-            Step::Replace { old, .. } => seat == Some(old),
+            // Between its halves there is none.
+            Step::Replace { old, .. } => seat.is_none_or(|seat| seat == old),
         }
     }
 

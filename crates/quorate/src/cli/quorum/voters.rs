@@ -16,6 +16,7 @@ use crate::cli::{Failure, Outcome, failed, out};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use quorate::{HostPort, Uuid};
+use std::cell::RefCell;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -289,8 +290,14 @@ async fn change(how: &How, mut found: Found, wish: &Wish, report: &mut Report) -
         let spinner = spinner(how.common.json);
         spinner.set_message(format!("step {at} of {}: {step}", course.steps.len()));
         let waits = |why: &str| spinner.set_message(format!("step {at} waits: {why}"));
-        let done = carry_out(whom, step, patience, waits).await;
+        let seen = RefCell::new(None);
+        let judge = |now: &Quorum| {
+            seen.replace(Some(now.clone()));
+            course.somebody_else(at - 1, now)
+        };
+        let done = carry_out(whom, step, &judge, patience, waits).await;
         spinner.finish_and_clear();
+        seen.take().iter().for_each(|seen| report.saw(seen));
         report.done(step, &done?);
         compare(whom, &course, at, patience, report).await?;
     }
@@ -307,35 +314,25 @@ async fn compare(
     report: &mut Report,
 ) -> Outcome {
     let all = course.steps.len();
-    let (patience, stopped) = match done == all {
-        true => (patience.afterwards(), String::new()),
-        false => (patience, format!("stopped behind step {done} of {all}: ")),
-    };
+    let patience = if done == all { patience.afterwards() } else { patience };
     let quorum = loop {
         match describe_within(whom.servers, patience.round()).await {
             Ok(quorum) if quorum.cluster == whom.cluster => break quorum,
             Ok(other) => {
                 let cluster = other.cluster;
-                return failed(format!("{stopped}a controller that was asked is of {cluster}"));
+                return failed(format!("a controller that was asked is of the cluster {cluster}"));
             }
             Err(_) if !patience.is_over() => sleep(PAUSE).await,
             Err(silence) => {
                 return failed(format!(
-                    "{stopped}step {done} is done, and what came of it cannot be seen, as {}",
+                    "step {done} of {all} is done, and what came of it cannot be seen: {}",
                     silence.text()
                 ));
             }
         }
     };
     report.saw(&quorum);
-    match course.strays(done, &quorum) {
-        None => Ok(()),
-        Some(stray) => failed(format!(
-            "{stopped}somebody else changes the voters as well, or a node that joins by itself \
-             (controller.quorum.auto.join.enable): {stray}. Nothing of that was undone. See with `quorate quorum \
-             status` who votes, and run the command again once nobody else changes them"
-        )),
-    }
+    course.somebody_else(done, &quorum).map_or(Ok(()), failed)
 }
 
 /// For a person at the terminal only.
