@@ -245,10 +245,11 @@ fn push(queue: &mut VecDeque<(Offset, Time)>, entry: (Offset, Time)) {
 }
 
 impl<M: Machine> Replica<M> {
-    /// The protocol has taken a step.
-    pub(crate) fn count_step(&mut self) {
+    /// The protocol has taken a step; what it wants done is not done yet, or is `done`. What it
+    /// gains counts before that and what it loses behind it: a leader that resigns has committed.
+    pub(crate) fn count_step(&mut self, done: bool) {
         let role = self.quorum.view().role;
-        if role != self.metrics.election.role() {
+        if role != self.metrics.election.role() && (done || role == RoleName::Leader) {
             self.metrics.became(self.now, role, self.heard_at);
         }
     }
@@ -265,7 +266,7 @@ impl<M: Machine> Replica<M> {
                 }
             }
             Effect::Commit { upto } => {
-                let leads = self.quorum.view().role == RoleName::Leader;
+                let leads = self.metrics.election.role() == RoleName::Leader;
                 let waits = self.metrics.voters.is_some_and(|(ticket, ..)| self.is_open(ticket));
                 self.metrics.commit(self.now, leads, waits, *upto);
             }

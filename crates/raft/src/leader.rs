@@ -278,10 +278,10 @@ impl Quorum {
     pub(crate) fn turn_leader(&mut self, out: &mut Vec<Effect>) -> bool {
         let (now, period) = (self.now, self.begin_period());
         self.turn_change(out);
-        let over = self.is_relieved() || self.has_left();
+        let over = self.is_relieved() || self.has_left() || self.stops_leading();
         let Role::Leader(leader) = &mut self.role else { return false };
         // Without a majority that fetches, another leader may exist already [P23].
-        if self.stopping.is_some() || now >= leader.quorum_at || over {
+        if now >= leader.quorum_at || over {
             self.resign(out);
             return true;
         }

@@ -90,12 +90,14 @@ pub enum Mutant {
     SwapAtOnce,
     /// A directory takes the place of any other, whichever was named [P80].
     ReplaceUnnamed,
+    /// A leader that is to stop leaves what it has taken to its successors [P53].
+    StopAtOnce,
 }
 
 #[cfg(mutants)]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 41] = [
+    pub const ALL: [Mutant; 42] = [
         Mutant::LetTwinsSwap,
         Mutant::KeepGhosts,
         Mutant::TakeUnnumbered,
@@ -137,6 +139,7 @@ impl Mutant {
         Mutant::LeaveAtOnce,
         Mutant::SwapAtOnce,
         Mutant::ReplaceUnnamed,
+        Mutant::StopAtOnce,
     ];
 }
 

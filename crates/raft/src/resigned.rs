@@ -122,8 +122,19 @@ impl Quorum {
         all_gone && heard < self.decrees.voters().majority()
     }
 
+    /// A leader that is to stop hands over first where another voter may lead, unless it has not
+    /// served yet [P53].
     pub(crate) fn on_shutdown(&mut self, until: Time) {
         self.stopping = self.stopping.or(Some(Stopping::Until(until)));
+        if self.high_watermark.is_some() {
+            self.on_hand_over(self.standing.epoch);
+        }
+    }
+
+    /// Whether a leader that is to stop has nothing to wait for before it resigns.
+    pub(crate) fn stops_leading(&self) -> bool {
+        let drains = matches!(&self.role, Role::Leader(leader) if leader.leaves_at.is_some());
+        self.stopping.is_some() && (!drains || mutant!(self, StopAtOnce))
     }
 
     /// A shutdown is complete when nobody needs this replica, when another leads or none will, or

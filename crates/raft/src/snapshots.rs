@@ -84,7 +84,7 @@ impl Quorum {
             Err(ErrorKind::UnknownLeaderEpoch)
         } else if !leads {
             Err(ErrorKind::NotLeaderOrFollower)
-        } else if self.stopping.is_some() {
+        } else if self.stops_leading() {
             Err(ErrorKind::BrokerNotAvailable)
         } else {
             Ok(())

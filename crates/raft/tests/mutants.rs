@@ -28,12 +28,13 @@ const WALKS: u64 = 500;
 /// voters that stop their quorum, or let nobody win, break no law, only its users' patience; nor
 /// does a leader that hands over in bad order, or one that takes the wrong directory's vote. Logs
 /// of walks have no keys and are not cleaned.
-const NO_WALK: [Mutant; 20] = [
+const NO_WALK: [Mutant; 21] = [
     Mutant::LetTwinsSwap,
     Mutant::KeepGhosts,
     Mutant::TakeUnnumbered,
     Mutant::CollectUnheld,
     Mutant::ReplaceUnnamed,
+    Mutant::StopAtOnce,
     Mutant::TakeWhileLeaving,
     Mutant::LeaveAtOnce,
     Mutant::HearTheSilent,

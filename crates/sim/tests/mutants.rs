@@ -26,13 +26,14 @@ const DEAF_SEEDS: u64 = SEEDS / 10;
 /// Whoever has a disk replaced names the one that is gone, and no two nodes have one id. The others
 /// are of cleaned logs, and no node cleans its log yet: `crates/log/tests/mutants.rs` has those of
 /// the log.
-const ELSEWHERE: [&str; 22] = [
+const ELSEWHERE: [&str; 23] = [
     "LetTwinsSwap",
     "AdoptStale",
     "ForgetCopies",
     "JoinBehind",
     "TakeWhileLeaving",
     "LeaveAtOnce",
+    "StopAtOnce",
     "ReplaceUnnamed",
     "KeepGhosts",
     "TakeUnnumbered",

@@ -5,8 +5,11 @@
 //! nodes are killed: then a command may fail, and says why.
 
 use crate::workload::Shared;
+use prometheus_parse::{Sample, Scrape, Value};
 use quorate_base::Rng;
+use quorate_processes::http::Client;
 use quorate_processes::{Cluster, Node};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,8 +27,77 @@ const STEP_SECONDS: &str = "20";
 pub struct Changed {
     /// How long each single change took, from the command's request to its commit.
     pub steps: Vec<Duration>,
+    /// The same as those who made them count it.
+    pub counted: Counted,
     /// Commands that were refused or ran out of time, and what they said.
     pub refused: Vec<String>,
+}
+
+/// How long changes took on the leaders that made them, from request to commit, as `/metrics` of
+/// all nodes that run now have it.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// How often it took no longer than so many seconds; ascending.
+    pub within: Vec<(f64, u64)>,
+    /// How many there were.
+    pub count: u64,
+    /// How long they took in all, in seconds.
+    pub sum: f64,
+}
+
+impl Counted {
+    /// Asks every node.
+    pub fn of(cluster: &Cluster) -> Counted {
+        let mut counted = Counted::default();
+        for node in cluster.nodes().iter().filter(|node| node.is_up()) {
+            let mut client = Client::new(node.http, PATIENCE);
+            let Ok(answer) = client.ask("GET", "/metrics", &[], b"") else { continue };
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            let Ok(scrape) = Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))) else {
+                continue;
+            };
+            for sample in scrape.samples {
+                counted.add(&sample);
+            }
+        }
+        counted
+    }
+
+    fn add(&mut self, sample: &Sample) {
+        match (&sample.value, sample.metric.strip_prefix("quorate_voter_change_seconds")) {
+            (Value::Histogram(buckets), Some("")) => {
+                self.within.resize(buckets.len(), (0.0, 0));
+                for (all, bucket) in self.within.iter_mut().zip(buckets) {
+                    *all = (bucket.less_than, all.1 + bucket.count as u64);
+                }
+            }
+            (Value::Untyped(count), Some("_count")) => self.count += *count as u64,
+            (Value::Untyped(sum), Some("_sum")) => self.sum += sum,
+            (
+                Value::Histogram(_)
+                | Value::Counter(_)
+                | Value::Gauge(_)
+                | Value::Untyped(_)
+                | Value::Summary(_),
+                _,
+            ) => {}
+        }
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mean_ms = if self.count == 0 { 0.0 } else { self.sum * 1e3 / self.count as f64 };
+        write!(f, "{} changes by /metrics, on the mean {mean_ms:.1} ms", self.count)?;
+        let mut before = 0;
+        for (end, within) in &self.within {
+            if *within > before {
+                write!(f, "; {} within {} ms", within - before, end * 1e3)?;
+            }
+            before = *within;
+        }
+        Ok(())
+    }
 }
 
 /// Runs the command against a cluster.

@@ -1,6 +1,6 @@
 //! One run: start, kill, bring back, read everything, judge.
 
-use crate::changer::{Changed, Changer};
+use crate::changer::{Changed, Changer, Counted};
 use crate::history::{Call, Told};
 use crate::judge::judge;
 use crate::killer::Killer;
@@ -118,7 +118,7 @@ impl fmt::Display for Summary {
             self.digests,
             self.seed
         )?;
-        let Changed { steps, refused } = &self.changed;
+        let Changed { steps, counted, refused } = &self.changed;
         if !steps.is_empty() || !refused.is_empty() {
             writeln!(
                 f,
@@ -128,6 +128,7 @@ impl fmt::Display for Summary {
                 refused.len(),
                 self.failed_reads.len()
             )?;
+            writeln!(f, "{counted}")?;
             for said in self.failed_reads.iter().chain(refused).take(5) {
                 writeln!(f, "  {said}")?;
             }
@@ -212,6 +213,7 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
     });
     let keys = shared.first_key.load(Ordering::Relaxed) + shared.keys;
     records.push(Worker::new(&shared, 0, rng.fork()).read_all(keys));
+    let counted = Counted::of(&cluster);
     drop(cluster);
 
     let mut summary = Summary {
@@ -220,7 +222,7 @@ pub fn run(options: &Options, progress: impl Fn(u32)) -> Result<Summary, Error> 
         keys,
         digests: killed.compared,
         failures: killed.failures,
-        changed,
+        changed: Changed { counted, ..changed },
         ..Summary::default()
     };
     let (mut calls, mut local) = (Vec::new(), Vec::new());

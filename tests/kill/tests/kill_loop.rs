@@ -50,6 +50,9 @@ fn voters_come_and_go_under_load_and_no_read_fails() {
     assert!(summary.failures.is_empty(), "{summary}");
     assert_eq!(summary.changed.refused, Vec::<String>::new(), "{summary}");
     assert_eq!(summary.changed.steps.len(), 8, "{summary}");
+    // Each is counted by the leader that made it, those that made themselves none included.
+    assert_eq!(summary.changed.counted.count, 8, "{summary}");
+    println!("{summary}");
     assert!(summary.acknowledged > 0 && summary.digests > 0, "{summary}");
     assert_eq!((summary.failed_reads.len(), summary.unknown), (0, 0), "{summary}");
 }

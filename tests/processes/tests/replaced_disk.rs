@@ -37,6 +37,14 @@ fn kill_once_planned(binary: &Path, arguments: &[&str], bootstrap: &str) {
     child.wait().unwrap();
 }
 
+/// How many changes of voters the leader has counted.
+fn changes(cluster: &Cluster) -> u64 {
+    let leader = cluster.wait_for_leader(PATIENCE).unwrap();
+    let latencies = cluster.node(leader).status().unwrap().latencies;
+    let counted = latencies.into_iter().find(|latency| latency.stage == "voter_change");
+    counted.map_or(0, |counted| counted.count)
+}
+
 fn put(cluster: &Cluster, through: u32, key: &str, timeout_ms: u32) -> u16 {
     let mut client = Client::new(cluster.node(through).http, PATIENCE);
     let path = format!("/v1/kv/{key}?timeout={timeout_ms}");
@@ -85,6 +93,7 @@ fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
 
     // Given its place, it counts: it and one other are a majority. A command that is killed as soon
     // as it has told its plan may have brought about all of it or nothing: it is run again.
+    let before = changes(&cluster);
     kill_once_planned(&binary, &["replace-disk", "2"], &at.join(","));
     let said = quorum(&binary, &["replace-disk", "2"], &at.join(","));
     let one_step = said.contains("step 1 done") && !said.contains("step 2");
@@ -95,6 +104,8 @@ fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
         ["follower", "leader"].contains(&role.as_str()).then_some(())
     })
     .unwrap();
+    // Of three voters it takes two records (rule P80), which are one change to whoever counts.
+    assert_eq!(changes(&cluster), before + 1);
     let again = quorum(&binary, &["replace-disk", "2"], &at.join(","));
     assert!(again.contains("nothing to do: node 2 votes"), "{again}");
     cluster.kill(3);

@@ -24,7 +24,7 @@ impl<M: Machine> Replica<M> {
         let mut effects = std::mem::take(&mut self.effects);
         let durable = matches!(input, Input::Durable { .. });
         self.quorum.step(self.now, input, &mut effects);
-        self.count_step();
+        self.count_step(false);
         if durable {
             // What is on the disk may leave the memory.
             self.log.durable(self.quorum.view().durable);
@@ -34,6 +34,7 @@ impl<M: Machine> Replica<M> {
             self.execute(effect);
         }
         self.effects = effects;
+        self.count_step(true);
     }
 
     pub(super) fn execute(&mut self, effect: Effect) {
