@@ -8,19 +8,24 @@ mod support;
 use quorate::kv::{Condition, Write};
 use quorate::{Config, Embedded, FormatLevel, HostPort, Kv, Request, Sessioned, Span, Voter};
 use serde_json::{Value, json};
+use std::net::TcpListener;
 use std::path::Path;
-use support::{Lone, Scratch, documented_as, formatted, http, run, signal, wait_for};
+use support::{FAILED, Lone, Scratch, documented_as, formatted, http, run, signal, wait_for};
 
-/// The node of a build that speaks no format level, on this directory.
-fn older(data: &str) -> Embedded<Sessioned<Kv>> {
-    let at = || HostPort { host: "127.0.0.1".into(), port: 0 };
+/// The node of a build that speaks levels up to this one, on this directory.
+fn of_build(data: &str, newest: u16, port: u16) -> Embedded<Sessioned<Kv>> {
+    let at = || HostPort { host: "127.0.0.1".into(), port };
     let id = Some(quorate::ReplicaId(1));
     let voters = vec![Voter { id: quorate::ReplicaId(1), at: at() }];
     let config = Config {
-        newest_level: FormatLevel(0),
+        newest_level: FormatLevel(newest),
         ..Config::new(id, Path::new(data).to_owned(), voters, at())
     };
     Embedded::start(config, Sessioned::new(Kv::new())).unwrap()
+}
+
+fn older(data: &str) -> Embedded<Sessioned<Kv>> {
+    of_build(data, 0, 0)
 }
 
 fn status(node: &Lone) -> Value {
@@ -91,4 +96,25 @@ fn a_store_of_an_older_build_is_upgraded_and_the_older_build_stops_before_it() {
     let (code, body) = http(&node.url, "GET", "/v1/kv/color", "").unwrap();
     assert_eq!((code, body.as_str()), (200, "green"));
     stop(node);
+}
+
+/// Who only looks does not show what it may misread.
+#[test]
+fn a_store_of_a_newer_build_is_not_observed() {
+    let scratch = Scratch::new("upgrade-observe");
+    let data = formatted(&scratch);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let newer = of_build(&data, 2, free);
+    let handle = newer.handle();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    wait_for("its level", || {
+        let status = runtime.block_on(handle.status()).unwrap();
+        (status.format_level == Some(2)).then_some(())
+    });
+    let (code, stdout, stderr) = run(&["observe", "--bootstrap", &newer.address().to_string()]);
+    assert_eq!((code, stdout.as_str()), (FAILED, ""), "{stderr}");
+    for words in ["at quorate.format 2", "speaks up to 1"] {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+    newer.stop().unwrap();
 }

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use quorate::{
-    Batch, Corrupt, Image, Machine, Offset, OffsetEpoch, OwnedRecord, Proposal, Record, Records,
-    Request, Time,
+    Batch, Corrupt, FormatLevel, Image, Kv, Machine, Offset, OffsetEpoch, OwnedRecord, Proposal,
+    Record, Records, Request, Sessioned, Time,
 };
 use quorate_machine::kafka::{Mirror, Picture};
 use std::collections::{BTreeMap, VecDeque};
@@ -188,6 +188,12 @@ impl Machine for Observed {
     fn view(&self) -> Observed {
         let (line, news) = (Arc::clone(&self.line), self.news.clone());
         Observed { mirror: self.mirror.view(), keys: self.keys.clone(), line, news }
+    }
+
+    // Of a key-value store of ours: what lies behind a level that this build does not speak may
+    // mean anything. Kafka's records have no keys.
+    fn level_in(record: &Record<'_>) -> Option<FormatLevel> {
+        Sessioned::<Kv>::level_in(record)
     }
 
     fn apply(&mut self, batch: &Batch<'_>) {
