@@ -10,7 +10,7 @@ use crate::disk::{Disk, Mode, Operation};
 use crate::file::join;
 use crate::reader::{BatchReader, Found};
 use crate::segment::{base_of, file_name};
-use crate::{Batch, Error, index, index_files};
+use crate::{Batch, Error, index, index_files, numbers_file};
 use quorate_base::Offset;
 use std::collections::VecDeque;
 
@@ -246,8 +246,11 @@ impl<D: Disk> Follow<D> {
         if !bases.contains(&self.at.segment) {
             let end = self.at.end.unwrap_or(self.at.segment);
             // What is removed goes from the front, what is cut from the end.
+            if self.was_cleaned(&bases)? {
+                return self.look_anew();
+            }
             let trimmed = bases.first().is_none_or(|first| *first > self.at.segment);
-            if let Some(next) = bases.into_iter().find(|base| trimmed && *base >= end) {
+            if let Some(next) = bases.iter().copied().find(|base| trimmed && *base >= end) {
                 self.at = At { segment: next, position: 0, end: None };
                 self.seen.clear();
                 if next > end {
@@ -260,15 +263,40 @@ impl<D: Disk> Follow<D> {
         if let Some(Seen { segment, position, header }) = self.seen.back().copied()
             && self.header(segment, position)? != Some(header)
         {
+            if self.was_cleaned(&bases)? {
+                return self.look_anew();
+            }
             return Ok(Err(self.was_cut()?));
         }
         let path = join(&self.dir, &file_name(self.at.segment));
         let mut reader = BatchReader::open(&self.disk, &path)?;
         if reader.len() < self.at.position {
+            if self.was_cleaned(&bases)? {
+                return self.look_anew();
+            }
             return Ok(Err(self.was_cut()?));
         }
         reader.seek(self.at.position);
         Ok(Ok(reader))
+    }
+
+    /// Whether the segments up to here were cleaned since, which cuts nothing; then goes on behind
+    /// what was told. The first batch may begin before that, if it holds the offset.
+    fn was_cleaned(&mut self, bases: &[Offset]) -> Result<bool, Error> {
+        let Some(end) = self.at.end else { return Ok(false) };
+        // What cannot be read is not for this file to tell.
+        let kept = numbers_file::read(&mut self.disk, &self.dir).ok().flatten();
+        let dirty = kept.map_or(Offset::ZERO, |kept| kept.carried.dirty);
+        let here = bases.iter().rfind(|base| **base <= end);
+        let Some(segment) = here.filter(|_| end <= dirty).copied() else { return Ok(false) };
+        self.at = At { segment, position: 0, end: None };
+        while self.peek()?.is_some_and(|header| header.last < end) {
+            self.step()?;
+        }
+        // As it would be without this, or another try would begin here again.
+        let found = self.peek()?.is_none_or(|header| (header.base..=header.last).contains(&end));
+        self.seen.clear();
+        Ok(found)
     }
 
     /// Goes back to the newest batch that is still there.

@@ -49,6 +49,13 @@ impl Log {
         self.cleaning.carried.cleaner
     }
 
+    /// The lowest `clean` of what this log was copied from, an own append counted as its offset;
+    /// `None` while it is empty. Whoever copies it as it is needs no more (rule P82).
+    pub fn built_from(&self) -> Option<Offset> {
+        let Carried { built_from, .. } = self.cleaning.carried;
+        if self.start < self.end { Some(built_from.unwrap_or_default()) } else { built_from }
+    }
+
     /// What a state that is built from this log's records must hold against them.
     pub fn reading(&self) -> Reading {
         self.cleaning.carried.reading

@@ -9,6 +9,7 @@
 
 mod common;
 
+use common::keyed::{TIME, now, records, settings};
 use common::{Node, PARTITION, batch, formatted, kafka, options};
 use quorate_base::{Epoch, Offset};
 use quorate_log::{Disk, Follow, Followed, MemoryDisk, Mode, files, recover};
@@ -154,4 +155,39 @@ fn kafkas_logs_are_followed() {
     let end = recover(&mut disk, &options(1 << 30, 0)).unwrap().end;
     let mut follow = Follow::from(&disk, PARTITION, Offset(end.0 - 1)).unwrap().unwrap();
     assert_eq!(told(&mut follow), newest[newest.len() - 1..]);
+}
+
+/// Cleaning is no cut: who has seen a part sees the rest of what is left, wherever he stood, and
+/// nothing twice.
+#[test]
+fn a_log_that_is_cleaned_meanwhile_was_not_cut() {
+    let mut went_on = 0;
+    for seen in 0..40 {
+        let (mut node, _) = Node::open(formatted(), options(300, 0)).unwrap();
+        node.elect(1);
+        for number in 0..40u64 {
+            node.put(1, &[(&format!("k{}", number % 6), Some("v"))]);
+            node.run();
+        }
+        let mut follow = Follow::from(&node.disk, PARTITION, Offset(0)).unwrap().unwrap();
+        for number in 0..seen {
+            let Some(Followed::Batch(batch)) = follow.next().unwrap() else { panic!("{number}") };
+            assert_eq!(batch.base(), Offset(number));
+        }
+        node.clean(&now(TIME + 1_000, 40), &settings()).unwrap();
+        let left = node.records();
+        let mut told = common::keyed::Records::new();
+        // The first look may only tell that something has changed.
+        for _ in 0..3 {
+            while let Some(next) = follow.next().unwrap() {
+                let Followed::Batch(batch) = next else { panic!("seen {seen}: {next:?}") };
+                told.extend(records(&batch.bytes));
+            }
+        }
+        let missed: Vec<_> = left.range(seen..).filter(|(at, _)| !told.contains_key(at)).collect();
+        assert!(missed.is_empty(), "seen {seen}: {missed:?}");
+        assert!(told.keys().all(|at| *at >= seen), "seen {seen}: {told:?}");
+        went_on += u64::from(!told.is_empty());
+    }
+    assert!(went_on > 30, "{went_on}");
 }

@@ -1,6 +1,7 @@
 //! All scenarios, by name.
 
 mod checker;
+mod cleaned;
 mod company;
 mod directories;
 mod downloads;
@@ -26,6 +27,7 @@ use crate::scenario::Scenario;
 pub const ALL: &[Scenario] = &[
     Scenario { name: "kafkas_dump_tool_reads_our_logs_after_kills", run: Kafka(dump::after_kills) },
     Scenario { name: "kafkas_dump_tool_finds_our_indexes_sane", run: Kafka(dump::indexes) },
+    Scenario { name: "kafkas_dump_tool_reads_what_we_cleaned", run: Kafka(cleaned::segments) },
     Scenario { name: "kafkas_dump_tool_reads_our_snapshots", run: Kafka(snapshots::store) },
     Scenario {
         name: "kafkas_dump_tool_reads_snapshots_without_keys",
