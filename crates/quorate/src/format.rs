@@ -3,6 +3,7 @@
 //! Never writes into a directory that is in use or belongs to someone else.
 
 mod features;
+mod founded;
 mod founding;
 mod scram;
 mod words;
@@ -33,6 +34,8 @@ pub struct Formatted {
     pub already: bool,
     /// The release whose features `bootstrap.checkpoint` begins with, if that was written.
     pub release: Option<&'static str>,
+    /// How a directory that a node has used differs from what is asked for; nothing was changed.
+    pub differs: Option<String>,
 }
 
 /// How a directory is to be formatted.
@@ -100,6 +103,13 @@ pub enum FormatError {
         level: i16,
         /// The flag that says who votes, if one does.
         flag: Option<&'static str>,
+    },
+    /// The directory was formatted for other voters, and nobody has used it.
+    OtherVoters {
+        /// The directory.
+        directory: PathBuf,
+        /// What it is, and what is asked for.
+        how: String,
     },
     /// The list of initial controllers does not name the node.
     NotAmong {
@@ -215,6 +225,7 @@ impl fmt::Display for FormatError {
             FormatError::TwoVoterLists { .. }
             | FormatError::KraftVersion { .. }
             | FormatError::NotAmong { .. }
+            | FormatError::OtherVoters { .. }
             | FormatError::BadController { .. }
             | FormatError::SameController { .. }
             | FormatError::NoAddress { .. } => self.of_voters(f),
@@ -267,6 +278,10 @@ pub fn format_as(config: &Config, how: &Formatting) -> Result<Formatted, FormatE
         (None, Some(cluster)) => cluster.to_owned(),
         (None, None) => random_uuid()?.to_string(),
     };
+    let differs = match &known {
+        Some(meta) => as_asked(&disk, config, meta, &how.founders)?,
+        None => None,
+    };
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let timestamp_ms = since.as_millis() as i64;
     let founding = Founding { voters: voters.head, bootstrap, timestamp_ms };
@@ -275,13 +290,32 @@ pub fn format_as(config: &Config, how: &Formatting) -> Result<Formatted, FormatE
         beside(other, &cluster, node, &founding)?;
     }
     if let Some(Meta { cluster, directory, .. }) = known {
-        return Ok(Formatted { cluster, directory, already: true, release: None });
+        return Ok(Formatted { cluster, directory, already: true, release: None, differs });
     }
     let directory = Some(voters.directory.map_or_else(random_uuid, Ok)?);
     let meta = Meta { cluster, node, directory };
     let partition = format!("{}-0", config.topic);
     quorate_log::found(&mut disk, &partition, &meta, config.topic_id, &founding).map_err(files)?;
-    Ok(Formatted { cluster: meta.cluster, directory, already: false, release })
+    Ok(Formatted { cluster: meta.cluster, directory, already: false, release, differs })
+}
+
+/// How a directory that is formatted already differs from what is asked for, where its node has a
+/// history that may explain it. One without would begin as something else than it is taken for.
+fn as_asked(
+    disk: &OsDisk,
+    config: &Config,
+    meta: &Meta,
+    founders: &Founders,
+) -> Result<Option<String>, FormatError> {
+    let directory = config.directory.clone();
+    match founded::differs(disk, &format!("{}-0", config.topic), meta, founders) {
+        Ok(None) => Ok(None),
+        Ok(Some(founded::Differs { how, used: true })) => Ok(Some(how)),
+        Ok(Some(founded::Differs { how, used: false })) => {
+            Err(FormatError::OtherVoters { directory, how })
+        }
+        Err(error) => Err(FormatError::Files { directory, error }),
+    }
 }
 
 /// Another directory of the node, unless it is formatted already.

@@ -81,6 +81,35 @@ fn each_way_leaves_its_files_and_says_what_the_node_is() {
     }
 }
 
+/// One that would begin as something else than it is taken for is not what was asked for.
+#[test]
+fn a_directory_that_was_formatted_for_other_voters_is_not_ignored() {
+    let list = |own: &str| format!("1@127.0.0.1:19093:{own},2@127.0.0.1:19094:{B}");
+    let (of_a, of_c) = (list(A), list(C));
+    let ways = [&["-s"][..], &["-N"], &["-I", &of_a], &["-I", &of_c]];
+    for (was, way) in ways.iter().enumerate() {
+        let scratch = Scratch::new("format-other");
+        let file = asks(&scratch, "kv");
+        let format = ["format", "-c", &file, "-t", "a-cluster", "-g"];
+        assert_eq!(run(&[&format[..], way].concat()).0, 0);
+        for (asked, way) in ways.iter().enumerate() {
+            let again = [&format[..], way].concat();
+            match was == asked {
+                true => assert_eq!(run(&again).0, 0, "{way:?}"),
+                false => drop(check_fails(&again, FAILED, &["formatted already, and otherwise: it"])),
+            }
+        }
+        // A history may explain it.
+        let state = r#"{"leaderId":-1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"#;
+        scratch.write("data/__cluster_metadata-0/quorum-state", state);
+        for (asked, way) in ways.iter().enumerate() {
+            let (code, _, stderr) = run(&[&format[..], way].concat());
+            let other = asked >= 2 && asked != was;
+            assert!(code == 0 && stderr.contains("not as it is asked for") == other, "{stderr}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_written() {
     let scratch = Scratch::new("format-refused");

@@ -83,7 +83,7 @@ pub(crate) fn format(args: Args) -> Outcome {
     warn(&settings, &how.founders);
     let config = &settings.config;
     no_second_quorum(config, &how)?;
-    let Formatted { cluster, directory: id, already, release } =
+    let Formatted { cluster, directory: id, already, release, differs } =
         quorate::format_as(config, &how).or_else(|error| failed(error.to_string()))?;
     let directory = config.directory.display();
     let node = config.id.map_or(0, |node| node.0);
@@ -93,6 +93,11 @@ pub(crate) fn format(args: Args) -> Outcome {
              changed. Run it as it is with `quorate run {}`, or name another directory in log.dirs and format \
              that; --ignore-formatted accepts it where this is expected.",
             args.config.display()
+        ));
+    }
+    if let Some(how) = differs {
+        out::warning(&format!(
+            "{directory} is not as it is asked for, and is left as it is, since a node has used it: {how}"
         ));
     }
     if args.json {

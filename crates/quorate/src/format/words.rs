@@ -31,6 +31,12 @@ impl FormatError {
                  and could not be one; add it to the list, the same on every node, or format it with \
                  --no-initial-controllers if it joins later"
             ),
+            FormatError::OtherVoters { directory, how } => write!(
+                f,
+                "{} is formatted already, and otherwise: {how}. Nothing was changed. No node has used it: remove it, and \
+                 format it again, or ask for what it is",
+                directory.display()
+            ),
             FormatError::BadController { text, why } => write!(
                 f,
                 "'{text}' is no initial controller: {why}; write ID@HOST:PORT:DIRECTORY, such as \
@@ -107,6 +113,7 @@ impl FormatError {
             | FormatError::TwoVoterLists { .. }
             | FormatError::KraftVersion { .. }
             | FormatError::NotAmong { .. }
+            | FormatError::OtherVoters { .. }
             | FormatError::BadController { .. }
             | FormatError::SameController { .. }
             | FormatError::NoAddress { .. } => Ok(()),
