@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 20_000;
 const STATUS_PATIENCE: Duration = Duration::from_millis(1_000);
+/// How much longer than its patience a node may take to say that it is over.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often something is looked at again.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -70,6 +72,14 @@ impl Node {
     /// What it printed in all its lives.
     pub fn log_file(&self) -> PathBuf {
         self.directory.join("node.log")
+    }
+
+    /// The status of the answer to a write of a small value through this node, which may take so
+    /// long; `None` without an answer.
+    pub fn put(&self, key: &str, patience: Duration) -> Option<u16> {
+        let mut client = Client::new(self.http, patience + ANSWER_PATIENCE);
+        let path = format!("/v1/kv/{key}?timeout={}", patience.as_millis());
+        Some(client.ask("PUT", &path, &[], b"value").ok()?.status)
     }
 
     /// What it says of itself; `None` if it says nothing within a second.

@@ -23,9 +23,8 @@ fn voters(cluster: &Cluster, expected: &[u32]) {
 }
 
 fn put(cluster: &Cluster, through: u32, key: &str) {
-    let mut client = Client::new(cluster.node(through).http, PATIENCE);
-    let answer = client.ask("PUT", &format!("/v1/kv/{key}?timeout=20000"), &[], b"value").unwrap();
-    assert!(answer.status < 300, "{}", String::from_utf8_lossy(&answer.body));
+    let status = cluster.node(through).put(key, PATIENCE);
+    assert!(status.is_some_and(|status| status < 300), "{status:?}");
 }
 
 fn is_there(cluster: &Cluster, through: u32, key: &str) {

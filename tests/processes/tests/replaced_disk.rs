@@ -45,12 +45,6 @@ fn changes(cluster: &Cluster) -> u64 {
     counted.map_or(0, |counted| counted.count)
 }
 
-fn put(cluster: &Cluster, through: u32, key: &str, timeout_ms: u32) -> u16 {
-    let mut client = Client::new(cluster.node(through).http, PATIENCE);
-    let path = format!("/v1/kv/{key}?timeout={timeout_ms}");
-    client.ask("PUT", &path, &[], b"value").unwrap().status
-}
-
 #[test]
 fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replaced-disk");
@@ -64,7 +58,7 @@ fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
     quorum(&binary, &["alter", "--voters", &voters], &at[0]);
     // Two of three: the third is behind, and has not seen what they acknowledged.
     cluster.kill(3);
-    assert_eq!(put(&cluster, 1, "acknowledged", 20_000), 201);
+    assert_eq!(cluster.node(1).put("acknowledged", Duration::from_secs(20)), Some(201));
 
     // One of those two loses its disk, and the other one is away: the new disk and the one that is
     // behind are two processes of three, and must not elect what lacks the write.
@@ -79,8 +73,8 @@ fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
     })
     .unwrap();
     poll("its status", PATIENCE, || cluster.node(2).status()).unwrap();
-    let refused = put(&cluster, 3, "by-a-minority", 4_000);
-    assert!([503, 504].contains(&refused), "{refused}: a new disk has voted");
+    let refused = cluster.node(3).put("by-a-minority", Duration::from_secs(4));
+    assert!([Some(503), Some(504)].contains(&refused), "{refused:?}: a new disk has voted");
     assert_eq!(cluster.leader(), None);
 
     // With the one that has the write there is a majority again, and the write is there.
@@ -109,7 +103,7 @@ fn an_empty_disk_has_no_vote_until_it_is_given_its_place() {
     let again = quorum(&binary, &["replace-disk", "2"], &at.join(","));
     assert!(again.contains("nothing to do: node 2 votes"), "{again}");
     cluster.kill(3);
-    assert_eq!(put(&cluster, 1, "with-the-new-disk", 20_000), 201);
+    assert_eq!(cluster.node(1).put("with-the-new-disk", Duration::from_secs(20)), Some(201));
     assert_eq!(cluster.ended_by_itself(), None);
     drop(cluster);
     std::fs::remove_dir_all(&root).unwrap();

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where a fact is missing")]
 
-use quorate_processes::http::Client;
 use quorate_processes::{Cluster, Profile, binary, poll};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,9 +34,8 @@ impl Shell {
 }
 
 fn put(cluster: &Cluster, through: u32, key: &str) {
-    let mut client = Client::new(cluster.node(through).http, PATIENCE);
-    let answer = client.ask("PUT", &format!("/v1/kv/{key}?timeout=20000"), &[], b"value").unwrap();
-    assert!(answer.status < 300, "{}", String::from_utf8_lossy(&answer.body));
+    let status = cluster.node(through).put(key, PATIENCE);
+    assert!(status.is_some_and(|status| status < 300), "{status:?}");
 }
 
 fn role(cluster: &Cluster, id: u32, wanted: &[&str]) {
