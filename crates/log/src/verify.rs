@@ -1,10 +1,10 @@
 //! Looks at every file of a data directory and says what is wrong, without changing a byte.
 //!
 //! No lock and no recovery: it may look at a directory in use, and at Kafka's. All problems are
-//! found in one go, each once: a file which makes no sense any more is given up there, and what
-//! only follows from damage is not told. What the next start mends by itself, a torn tail and files
-//! that follow from the log, is told apart from damage. `checkpoint.rs` looks at snapshots,
-//! `walked.rs` judges the epochs, `missing.rs` says which files are not there.
+//! found in one go, each once; what only follows from damage is not told. What the next start mends
+//! by itself, a torn tail and files that follow from the log, is told apart from damage.
+//! `checkpoint.rs` looks at snapshots, `walked.rs` judges the epochs, `missing.rs` says which files
+//! are not there.
 
 mod checkpoint;
 mod cleaned;
@@ -45,6 +45,8 @@ pub enum Remedy {
     Identity,
     /// What the node has promised, which is nowhere else: the node is to be replaced.
     Replace,
+    /// `quorate recover` was cut short: it is to be run again.
+    Recover,
 }
 
 /// Something that is not as it should be.
@@ -156,8 +158,7 @@ impl<D: Disk> Verify<'_, D> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) {
-        let damage = Remedy::Leader;
-        self.find(path, position, expected, found, damage);
+        self.find(path, position, expected, found, Remedy::Leader);
     }
 
     fn find(
@@ -168,8 +169,8 @@ impl<D: Disk> Verify<'_, D> {
         found: impl Into<String>,
         remedy: Remedy,
     ) {
-        let (path, expected, found) = (path.to_owned(), expected.into(), found.into());
-        self.findings.push(Finding { path, position, expected, found, remedy });
+        let (expected, found) = (expected.into(), found.into());
+        self.findings.push(Finding { path: path.to_owned(), position, expected, found, remedy });
     }
 
     fn small(

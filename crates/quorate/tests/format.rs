@@ -96,7 +96,9 @@ fn a_directory_that_was_formatted_for_other_voters_is_not_ignored() {
             let again = [&format[..], way].concat();
             match was == asked {
                 true => assert_eq!(run(&again).0, 0, "{way:?}"),
-                false => drop(check_fails(&again, FAILED, &["formatted already, and otherwise: it"])),
+                false => {
+                    drop(check_fails(&again, FAILED, &["formatted already, and otherwise: it"]))
+                }
             }
         }
         // A history may explain it.

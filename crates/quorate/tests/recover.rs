@@ -108,6 +108,10 @@ fn a_node_does_not_start_on_what_a_recovery_has_not_finished() {
     assert!(!said.contains("start the node again"), "{said}");
     let says = ["was cut short in", "in epoch", "run the same `quorate recover` again"];
     check_fails(&["run", &config], FAILED, &says);
+    let found = ["quorate-recovering", "cut short", "run the same `quorate recover` again"];
+    let (code, stdout, stderr) = run(&["log", "verify", &data]);
+    assert!(code == FAILED, "{stdout}");
+    found.iter().for_each(|words| assert!((stdout.clone() + &stderr).contains(words), "{stdout}"));
 
     let done = planned("--yes");
     assert_eq!((&done["lostFrom"], &done["resumesAt"]), (&first["lostFrom"], &first["resumesAt"]));

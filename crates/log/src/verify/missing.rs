@@ -13,7 +13,8 @@ use crate::segment::{base_of, file_name};
 use crate::snapshot_name::{DAMAGED, DELETED};
 use crate::synced_file::{self, Found};
 use crate::{
-    Error, FileKind, election_file, epoch_file, meta_file, must_reach_file, partition_file, reserve,
+    Error, FileKind, election_file, epoch_file, meta_file, must_reach_file, partition_file,
+    recovered_file, reserve,
 };
 use quorate_base::Offset;
 use std::collections::BTreeSet;
@@ -80,6 +81,10 @@ impl<D: Disk> Verify<'_, D> {
         let names: Vec<String> = folder.names.iter().map(|name| (*name).to_owned()).collect();
         if !folder.is_a_quorums() || made_by_kafkas_tool(&names) {
             return Ok(());
+        }
+        if folder.has(recovered_file::BEGUN) {
+            let (path, found) = (join(dir, recovered_file::BEGUN), "one that was cut short");
+            self.find(&path, 0, "a recovery that came to its end", found, Remedy::Recover);
         }
         if folder.bases().is_empty() {
             self.no_segment(folder)?;

@@ -266,6 +266,7 @@ fn name(remedy: Remedy) -> &'static str {
         Remedy::Leader => "leader",
         Remedy::Identity => "identity",
         Remedy::Replace => "replace",
+        Remedy::Recover => "recover",
     }
 }
 
@@ -291,6 +292,10 @@ const OF_PROMISES: &str = "keep the directory as it is, and give the node a newl
 /// What to do about all of it.
 fn advice(findings: &[Finding]) -> String {
     let needs = |remedy| findings.iter().any(|finding| finding.remedy == remedy);
+    if needs(Remedy::Recover) {
+        return "run the same `quorate recover` again: it goes on where it was cut short"
+            .to_owned();
+    }
     if needs(Remedy::Replace) {
         return OF_PROMISES.to_owned();
     }

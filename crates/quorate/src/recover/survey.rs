@@ -90,8 +90,10 @@ pub(super) fn look<D: Disk>(mut disk: D, options: &Options, topic: Uuid) -> Resu
     let mut lost = |error| lost_or_new(&mut below, partition, error);
     let meta = Meta::read(&mut disk).map_err(&mut lost)?;
     let findings = verify(&mut disk, "")?;
-    // Whose the directory is, and of which topic, says nothing of what is in it.
-    let real = findings.iter().filter(|found| !found.mends() && found.remedy != Remedy::Identity);
+    // Whose the directory is, and of which topic, says nothing of what is in it. What was begun is
+    // looked at below.
+    let others = [Remedy::NextStart, Remedy::Identity, Remedy::Recover];
+    let real = findings.iter().filter(|found| !others.contains(&found.remedy));
     let mut damage: Vec<String> = real.map(ToString::to_string).collect();
     let mut disk = Overlay::new(disk);
     let (recovery, replaced) = salvage(&mut disk, options, topic).map_err(lost)?;
