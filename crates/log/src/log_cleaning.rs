@@ -283,6 +283,8 @@ impl Log {
     pub(crate) fn check_cleaning(&self) {
         let Carried { dirty, horizon, cleaner, .. } = self.cleaning.carried;
         assert!(horizon <= dirty, "G {horizon} > dirty {dirty}");
+        let clean = self.numbers().clean;
+        assert!(clean <= dirty, "clean {clean} > dirty {dirty}");
         assert!(cleaner <= dirty, "cleaner's end {cleaner} > dirty {dirty}");
         assert!(cleaner <= self.durable, "cleaned to {cleaner}, durable to {}", self.durable);
     }

@@ -273,4 +273,36 @@ mod tests {
         assert_eq!(records(&cleaned), records(&whole)[1..]);
         assert_eq!(met, Met { removed: 1, ..Met::default() });
     }
+
+    /// Another program's batch: compressed records, one of which goes, are written as they are.
+    #[test]
+    fn compressed_records_stay_as_they_are_while_all_of_them_do() {
+        use std::io::Write;
+        let plain = batch(&[(Some("a"), Some("1")), (Some("b"), Some("2"))]);
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(plain.record_bytes()).unwrap();
+        let mut bytes = plain.bytes[..HEADER_BYTES].to_vec();
+        bytes.extend(encoder.finish().unwrap());
+        let length = (bytes.len() - LENGTH_END) as u32;
+        bytes[8..12].copy_from_slice(&length.to_be_bytes());
+        // The time of a producer's records may be that of the log, and he may have an id.
+        bytes[22] = 1 | 1 << 3;
+        bytes[43..51].copy_from_slice(&7i64.to_be_bytes());
+        let checksum = crc32c::crc32c(&bytes[CHECKED_FROM..]);
+        bytes[CHECKED_FROM - 4..CHECKED_FROM].copy_from_slice(&checksum.to_be_bytes());
+        let gzip = read(bytes.into());
+        assert_eq!(records(&gzip), records(&plain));
+        assert_eq!(sift(&gzip, &rules(&[]), &mut Met::default()).unwrap(), Left::Whole);
+        let (cleaned, _) = left(&gzip, &rules(&[("a", 99)]));
+        assert_eq!(records(&cleaned), records(&plain)[1..]);
+        assert_eq!((cleaned.header.codec, cleaned.bytes[22]), (0, 1 << 3));
+        assert_eq!(cleaned.header.producer_id, 7);
+        // Of a producer's batch the header stays, whatever is left of it.
+        let nothing = sift(&gzip, &rules(&[("a", 99), ("b", 99)]), &mut Met::default()).unwrap();
+        assert_eq!(nothing, Left::Nothing);
+        let empty = read(emptied(&gzip));
+        let Header { base, last, epoch, producer_id, records, .. } = empty.header;
+        assert_eq!((base, last, epoch), (Offset(10), Offset(11), Epoch(3)));
+        assert_eq!((producer_id, records, crate::empty::Empty::of(&empty.header)), (7, 0, None));
+    }
 }

@@ -483,3 +483,29 @@ fn a_tombstone_stays_until_its_horizon_whatever_else_is_cleaned() {
         node.run();
     }
 }
+
+/// What `quorate log dump` prints of all this.
+#[test]
+fn the_dump_shows_numbers_empty_batches_and_horizons() {
+    let disk = formatted();
+    let mut node = open(&disk, &options());
+    node.put_each(1, &FIRST);
+    node.put_each(1, &THEN);
+    node.run();
+    node.clean(&now(TIME + 40, 11), &all()).unwrap();
+    let mut lines = Vec::new();
+    let paths = quorate_log::files(&disk, "").unwrap();
+    for path in paths.iter().filter(|path| !path.ends_with(".deleted")) {
+        quorate_log::dump(&mut disk.clone(), path, &mut |fact| lines.push(fact.to_string()))
+            .unwrap();
+    }
+    let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+    let said = "dirty: 11 clean: 11 horizon: 0 cleanerEnd: 11 required: 0 dmin: 0";
+    assert_eq!(count(said), 1, "{lines:#?}");
+    assert_eq!(count("kind: numbers of a cleaned log size: 64"), 1, "{lines:#?}");
+    assert_eq!(count("topic: __cluster_metadata partition: 0 cleanedTo: 11"), 1, "{lines:#?}");
+    assert_eq!(count("baseOffset: 0 lastOffset: 2 count: 0 "), 1, "{lines:#?}");
+    let horizon = format!("isControl: false deleteHorizonMs: OptionalLong[{}] ", TIME + 140);
+    assert_eq!(count(&horizon), 1, "{lines:#?}");
+    assert_eq!(count("damaged"), 0, "{lines:#?}");
+}

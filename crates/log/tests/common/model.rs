@@ -231,11 +231,14 @@ impl World {
         self.wall_ms += 1;
         match self.rng.below(100) {
             0..22 => {
-                let records = 1 + self.rng.below(3);
-                for _ in 0..records {
+                let mut records = Vec::new();
+                for _ in 0..1 + self.rng.below(3) {
                     let value = (!self.rng.one_in(3)).then(|| self.rng.below(99));
-                    let key = self.rng.below(5);
-                    self.append(key, value);
+                    records.push((self.rng.below(5), value));
+                }
+                match self.rng.one_in(3) {
+                    true => self.append_batch(&records),
+                    false => records.into_iter().for_each(|(key, value)| self.append(key, value)),
                 }
             }
             22..50 => {
@@ -269,15 +272,27 @@ impl World {
     }
 
     pub fn append(&mut self, key: u64, value: Option<u64>) {
+        self.append_batch(&[(key, value)]);
+    }
+
+    fn append_batch(&mut self, records: &[(u64, Option<u64>)]) {
         let leader = &mut self.voters[self.leader].node;
         let base = leader.log.end();
-        let (key, value) = (format!("k{key}"), value.map(|value| format!("{value}")));
         self.truth.split_off(&base.0);
+        let text = |(key, value): &(u64, Option<u64>)| {
+            (format!("k{key}"), value.map(|value| value.to_string()))
+        };
+        let records: Vec<(String, Option<String>)> = records.iter().map(text).collect();
+        let borrowed: Vec<_> =
+            records.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect();
         leader.jobs.extend(leader.log.inherit(Came::Own));
-        let bytes = keyed(base, self.epoch, &[(&key, value.as_deref())]);
-        leader.jobs.push(leader.log.append(base, base + 1, Epoch(self.epoch), bytes));
+        let bytes = keyed(base, self.epoch, &borrowed);
+        let end = base + records.len() as u64;
+        leader.jobs.push(leader.log.append(base, end, Epoch(self.epoch), bytes));
         leader.run();
-        self.truth.insert(base.0, (Some(key), value));
+        for (at, (key, value)) in (base.0..).zip(records) {
+            self.truth.insert(at, (Some(key), value));
+        }
     }
 
     pub fn copy(&mut self, follower: usize, max_bytes: u32) {
