@@ -99,6 +99,14 @@ pub fn upgraded(stage: &Stage, directory: &Path) -> Result<(), Failure> {
         }
     });
     done.map_err(|late| Failure(format!("{late}: {said}")))?;
+    // A new store of ours is at the newest level; the tool shows that and why it is no other.
+    let arguments = ["--bootstrap-controller", &at, "describe"];
+    let told = stage.kafka.run("org.apache.kafka.tools.FeatureCommand", &arguments)?;
+    let level = told.lines().find(|line| line.contains("quorate.format")).unwrap_or_default();
+    ensure(level.contains("FinalizedVersionLevel: 1"), || format!("the level: {told}"))?;
+    feature("quorate.format=1")?;
+    let refused = feature("quorate.format=2").err().map(|Failure(why)| why).unwrap_or_default();
+    ensure(refused.contains("its newest is 1"), || format!("why not 2: {refused}"))?;
     let servers: Vec<String> = cluster.nodes().iter().map(|node| node.raft.to_string()).collect();
     quorate(stage, &["quorum", "remove", "3", "--bootstrap", &servers.join(",")])?;
     voters(&cluster, 1, &[1, 2])?;
