@@ -265,6 +265,7 @@ impl<D: Disk> Store<D> {
     /// What is about to be true is durable, with the intent, before the first file changes its
     /// name; the intent is gone, durably, before the next round may use such names.
     fn swap(&mut self, job: Swap) -> Result<(), Error> {
+        self.settle()?;
         let Swap { carried, swap, snapshots } = job;
         assert!(!swap.segments.contains(&self.segment), "the last segment {} stays", self.segment);
         let mut away =
