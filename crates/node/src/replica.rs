@@ -11,6 +11,7 @@ mod damage;
 mod effects;
 mod full_disk;
 mod handing_over;
+pub(crate) mod history;
 mod levels;
 mod requests;
 mod snapshots;
@@ -183,6 +184,8 @@ pub struct Replica<M: Machine> {
     fetched: BTreeMap<Call, FetchedRecords>,
     /// The piece of a snapshot in the answer that the core is given.
     piece: Option<(Call, Bytes)>,
+    /// What the first batch of the log is known by [P86].
+    history: Option<u64>,
     /// What the leader's log lacks, by the answer that the core is given.
     told: Cleaned,
     serves: Vec<Serve>,
@@ -249,6 +252,7 @@ impl<M: Machine> Replica<M> {
             tickets: BTreeMap::new(),
             fetched: BTreeMap::new(),
             piece: None,
+            history: None,
             told: Cleaned::NEVER,
             serves: Vec::new(),
             cold: BTreeMap::new(),

@@ -5,7 +5,7 @@
 //! server's.
 
 use crate::config::{Cleanup, Config};
-use crate::replica::{Replica, Settings};
+use crate::replica::{Replica, Settings, history};
 use crate::seats::Seats;
 use crate::translate::{self, Names};
 use quorate_base::{Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
@@ -250,7 +250,9 @@ pub fn start<M: Machine, D: Disk>(
         #[cfg(mutants)]
         mutant: config.mutant,
     };
+    let history = history::of_log(&log, &mut disk).map_err(files)?;
     let mut replica = Replica::new(settings, config.id, quorum, log, machine, now);
+    replica.begin_history(history);
     if disk.is_full() {
         replica.on_room(now, true);
     }

@@ -164,3 +164,8 @@ pub(crate) fn control(
         ControlRecord::Voters { decree } => control_batch(base, epoch, timestamp_ms, &head(decree)),
     }
 }
+
+/// 0 is none.
+fn history(told: i64) -> Option<u64> {
+    u64::try_from(told).ok().filter(|told| *told > 0)
+}

@@ -130,6 +130,7 @@ impl Quorum {
             round,
             cleaned: None,
             bound: round.and_then(|_| self.tell_bound()),
+            history: None,
         });
         // Records need not be durable here to be copied [P43]; that this node leads must be [P44].
         self.reply(ticket, self.shown(), body, out);
@@ -144,6 +145,7 @@ impl Quorum {
             round: None,
             cleaned: None,
             bound: None,
+            history: None,
         });
         self.reply(ticket, self.shown(), body, out);
     }

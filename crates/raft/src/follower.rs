@@ -100,6 +100,7 @@ impl Quorum {
             round: Some(round),
             no_room: false,
             format_level: FormatLevel::ZERO,
+            history: None,
             never_leads: self.config.never_lead,
         });
         // Without an id it can never count, so its fetch acknowledges nothing.

@@ -163,6 +163,9 @@ pub struct Fetch {
     /// The newest format level that the sender speaks. Told by whoever sends this; the core only
     /// keeps it (rule P79).
     pub format_level: FormatLevel,
+    /// What the first batch of the sender's log is known by. Told by whoever sends this, and judged
+    /// by whoever takes it (rule P86).
+    pub history: Option<u64>,
     /// Whether the sender is not to lead (rule P66).
     pub never_leads: bool,
 }
@@ -195,6 +198,8 @@ pub struct FetchAnswer {
     pub cleaned: Option<Cleaned>,
     /// Below which tombstones may be collected; `None` where no log is to be cleaned (rule P83).
     pub bound: Option<Offset>,
+    /// What the first batch of the leader's log is known by. Told and judged as in [`Fetch`].
+    pub history: Option<u64>,
 }
 
 /// What a fetch found.

@@ -162,6 +162,7 @@ impl Start {
                     round: None,
                     cleaned: None,
                     bound: None,
+                    history: None,
                 };
                 let input = Input::Response { call, body: Response::Fetch(answer) };
                 let effects = step(&mut quorum, now, input);
@@ -353,6 +354,7 @@ fn check_high_watermark(voters: u32, ends: &[u64], durable: bool) {
             round: None,
             no_room: false,
             format_level: FormatLevel::ZERO,
+            history: None,
             never_leads: false,
         };
         let input = Input::Request { ticket: Ticket(at as u64), body: Request::Fetch(fetch) };

@@ -178,6 +178,7 @@ fn draw_request(rng: &mut Rng) -> Vec<u8> {
                 required: small(rng),
                 read_round: small(rng),
                 format_level: rng.below(3) as u16,
+                history: small(rng),
                 tags: vec![],
             });
             let partition = FetchRequestPartition {

@@ -92,7 +92,7 @@ impl<M: Machine> Replica<M> {
                             }
                             Payload::Piece(bytes) => self.piece = Some((call, bytes)),
                         }
-                        if self.ends_inside_a_batch(&body) {
+                        if self.is_from_another_history(&body) || self.ends_inside_a_batch(&body) {
                             self.lost(Question::Raft(call, asked), Loss::Dropped);
                             return;
                         }

@@ -7,7 +7,7 @@ use crate::links::{Class, News, Peer, Question};
 use crate::out::Out;
 use crate::status::RoleChange;
 use crate::translate;
-use quorate_base::{Epoch, ReplicaId, Span, Time};
+use quorate_base::{Epoch, Offset, ReplicaId, Span, Time};
 use quorate_machine::Machine;
 use quorate_raft::{
     Call, Destination, Effect, Endpoint, ErrorKind, Fetched, Input, Loss, RoleName, Source,
@@ -101,6 +101,7 @@ impl<M: Machine> Replica<M> {
                 warn!(from = %self.log.end(), to = %end, "the leader does not have this end of the log, which is cut off");
                 let job = self.log.truncate(end);
                 let cut = self.log.end();
+                self.note_emptied(Offset::ZERO, cut);
                 assert!(
                     cut == end,
                     "the leader ends an epoch at {end}, inside a batch that begins at {cut}"
@@ -110,10 +111,12 @@ impl<M: Machine> Replica<M> {
             quorate_raft::Write::Adopt { snapshot } => {
                 info!(%snapshot, "a downloaded snapshot takes the place of the log");
                 self.begun_anew = 0;
+                self.note_emptied(snapshot.offset, snapshot.offset);
                 let whole = self.downloaded.take().filter(|whole| whole.id == snapshot);
                 self.log.adopt(whole.expect("the core adopts what the lane has checked"))
             }
             quorate_raft::Write::Trim { start, snapshots } => {
+                self.note_emptied(start, self.log.end());
                 if start > self.log.start() {
                     info!(%start, "the log begins at a snapshot, what lies before goes");
                 }
@@ -138,6 +141,7 @@ impl<M: Machine> Replica<M> {
                         fetched.slice(base, end)
                     }
                 };
+                self.note_beginning(base, &bytes);
                 self.log.append(base, end, epoch, bytes)
             }
         }
@@ -147,6 +151,7 @@ impl<M: Machine> Replica<M> {
         if let quorate_raft::Request::Fetch(fetch) = &mut body {
             fetch.no_room = self.room.is_full();
             fetch.format_level = self.speaks_up_to();
+            fetch.history = self.history;
         }
         let class = match body {
             // Asked in the place of a fetch.

@@ -92,6 +92,11 @@ impl<M: Machine> Replica<M> {
 
     /// Hands a request on to the protocol, which answers it in a turn.
     fn ask_core(&mut self, asked: Asked, body: Request) {
+        if let Request::Fetch(fetch) = &body
+            && self.refuse_foreign(asked, fetch.history)
+        {
+            return;
+        }
         self.note_directory(&body);
         self.note_known(&body);
         if let Request::AddVoter(add) = &body
@@ -177,6 +182,7 @@ impl<M: Machine> Replica<M> {
             }
             // No log of this version is cleaned yet.
             answer.cleaned = answer.round.map(|_| Cleaned::NEVER);
+            answer.history = self.history;
             if *start < self.log.start() {
                 // Trimmed or given up since the core answered: asked again, it names a snapshot.
                 self.fill(ticket, answer, Vec::new());

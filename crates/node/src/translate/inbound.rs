@@ -207,6 +207,7 @@ fn fetch(request: wire::FetchRequest, version: i16, names: &Names) -> Result<raf
         never_leads: marks.as_ref().is_some_and(|marks| marks.understands & wire::NEVER_LEADS != 0),
         no_room: marks.as_ref().is_some_and(|marks| marks.understands & wire::NO_ROOM != 0),
         format_level: FormatLevel(marks.as_ref().map_or(0, |marks| marks.format_level)),
+        history: marks.as_ref().and_then(|marks| super::history(marks.history)),
         round: marks.map(|marks| u64::try_from(marks.read_round).unwrap_or(0)),
     })
 }
@@ -346,6 +347,7 @@ fn fetch_response(
             tombstone_horizon: number(answer.cleaned.map(|cleaned| cleaned.horizon)),
             tombstone_bound: number(answer.bound),
             read_round: round as i64,
+            history: answer.history.map_or(0, |history| history as i64),
             ..wire::LeaderMarks::default()
         });
     }
@@ -421,6 +423,7 @@ pub(crate) fn refusal(
                     round: None,
                     cleaned: None,
                     bound: None,
+                    history: None,
                 }),
             };
             return response(asked, body, Vec::new(), names);

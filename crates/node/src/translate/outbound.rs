@@ -183,6 +183,7 @@ impl Names {
                     | if fetch.never_leads { wire::NEVER_LEADS } else { 0 },
                 read_round: round as i64,
                 format_level: fetch.format_level.0,
+                history: fetch.history.map_or(0, |history| history as i64),
                 ..wire::FetcherMarks::default()
             }),
             ..wire::FetchRequestPartition::default()
@@ -419,6 +420,7 @@ fn fetch(
         round: marks.and_then(|marks| u64::try_from(marks.read_round).ok()),
         cleaned: marks.and_then(cleaned),
         bound: marks.and_then(|marks| offset(marks.tombstone_bound)),
+        history: marks.and_then(|marks| super::history(marks.history)),
     };
     Ok((raft::Response::Fetch(answer), records))
 }

@@ -105,6 +105,7 @@ impl Nonsense {
                     round: self.maybe(round),
                     no_room: false,
                     format_level: FormatLevel::ZERO,
+                    history: None,
                     never_leads: false,
                 })
             }
@@ -174,6 +175,7 @@ impl Nonsense {
                     round: self.maybe(round),
                     cleaned: self.cleaned(view),
                     bound: self.maybe(known),
+                    history: None,
                 })
             }
             Request::FetchSnapshot(ask) => {

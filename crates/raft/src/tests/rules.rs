@@ -142,6 +142,7 @@ impl One {
             round: None,
             cleaned: None,
             bound: None,
+            history: None,
         };
         self.answer(*call, Response::Fetch(answer));
     }
@@ -162,6 +163,7 @@ fn fetch(id: u32, at: u64, epoch: u32, round: Option<u64>) -> Request {
         round,
         no_room: false,
         format_level: FormatLevel::ZERO,
+        history: None,
         never_leads: false,
     })
 }
@@ -342,6 +344,7 @@ fn p50_a_leader_that_answers_calls_it_off_and_a_closed_connection_alone_is_no_de
             round: None,
             cleaned: None,
             bound: None,
+            history: None,
         };
         one.answer(call, Response::Fetch(answer));
     }

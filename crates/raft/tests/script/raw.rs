@@ -185,7 +185,8 @@ pub fn answer(
     };
     let bound = words.number("bound").map(Offset);
     let start = Offset::ZERO;
-    let answer = FetchAnswer { view, high_watermark, start, fetched, round, cleaned, bound };
+    let answer =
+        FetchAnswer { view, high_watermark, start, fetched, round, cleaned, bound, history: None };
     (Response::Fetch(answer), records)
 }
 

@@ -337,6 +337,7 @@ impl Walk {
                 round: self.rng.one_in(2).then(|| self.rng.below(4)),
                 no_room: false,
                 format_level: FormatLevel::ZERO,
+                history: None,
                 never_leads: false,
             }),
             2 => Request::BeginQuorumEpoch(BeginQuorumEpoch {
@@ -454,6 +455,7 @@ impl Walk {
                         horizon: self.offset(to),
                     }),
                     bound: self.rng.one_in(2).then(|| self.offset(to)),
+                    history: None,
                 })
             }
         };

@@ -30,6 +30,8 @@ pub struct FetcherMarks {
     /// Tag 0: the newest format level that the fetcher speaks
     /// (docs/decisions/0010-format-level.md); absent: 0.
     pub format_level: u16,
+    /// Tag 1: what the first batch of the fetcher's log is known by; 0 unknown.
+    pub history: i64,
     /// Tagged fields that we do not know.
     pub tags: Tags,
 }
@@ -41,6 +43,7 @@ impl Default for FetcherMarks {
             required: -1,
             read_round: -1,
             format_level: 0,
+            history: 0,
             tags: Tags::new(),
         }
     }
@@ -52,7 +55,8 @@ impl Walk for FetcherMarks {
         c.i64("Required", &mut self.required)?;
         c.i64("ReadRound", &mut self.read_round)?;
         c.tags(&mut self.tags, |c, open| {
-            c.tag(open, 0, &mut self.format_level, 0, |c, level| c.u16("FormatLevel", level))
+            c.tag(open, 0, &mut self.format_level, 0, |c, level| c.u16("FormatLevel", level))?;
+            c.tag(open, 1, &mut self.history, 0, |c, history| c.i64("History", history))
         })
     }
 }
@@ -71,6 +75,8 @@ pub struct LeaderMarks {
     pub tombstone_bound: i64,
     /// The newest read round; the fetcher echoes it.
     pub read_round: i64,
+    /// Tag 0: what the first batch of the leader's log is known by; 0 unknown.
+    pub history: i64,
     /// Tagged fields that we do not know.
     pub tags: Tags,
 }
@@ -83,6 +89,7 @@ impl Default for LeaderMarks {
             tombstone_horizon: -1,
             tombstone_bound: -1,
             read_round: -1,
+            history: 0,
             tags: Tags::new(),
         }
     }
@@ -95,6 +102,8 @@ impl Walk for LeaderMarks {
         c.i64("TombstoneHorizon", &mut self.tombstone_horizon)?;
         c.i64("TombstoneBound", &mut self.tombstone_bound)?;
         c.i64("ReadRound", &mut self.read_round)?;
-        c.unknown_tags(&mut self.tags)
+        c.tags(&mut self.tags, |c, open| {
+            c.tag(open, 0, &mut self.history, 0, |c, history| c.i64("History", history))
+        })
     }
 }
