@@ -15,6 +15,7 @@ pub(crate) mod history;
 mod levels;
 mod requests;
 mod snapshots;
+mod voters;
 
 pub use handing_over::Stays;
 
@@ -36,7 +37,9 @@ use crate::translate::{self, Names};
 use bytes::Bytes;
 use full_disk::Room;
 use levels::Levels;
-use quorate_base::{Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, Span, Time, Uuid};
+use quorate_base::{
+    Cleaned, Epoch, FormatLevel, Offset, OffsetEpoch, ReplicaId, ReplicaKey, Span, Time, Uuid,
+};
 use quorate_log::Log;
 use quorate_machine::Machine;
 use quorate_raft::{
@@ -44,7 +47,6 @@ use quorate_raft::{
 };
 use quorate_wire::{RequestFrame, ResponseFrame, Served};
 use std::collections::{BTreeMap, VecDeque};
-use tracing::debug;
 
 /// How often requests that ran out of time are looked for.
 const SWEEP: Span = Span::ms(25);
@@ -169,6 +171,8 @@ pub struct Replica<M: Machine> {
     pub(crate) leader: Option<ReplicaId>,
     pub(crate) epoch: Epoch,
     pub(crate) changes: VecDeque<RoleChange>,
+    /// Those that counted in the last turn.
+    voters: Vec<ReplicaKey>,
     /// The role of the last turn.
     role: RoleName,
     /// From which directory each other voter last fetched.
@@ -210,6 +214,7 @@ impl<M: Machine> Replica<M> {
         now: Time,
     ) -> Replica<M> {
         let view = quorum.view();
+        let voters = view.voters.iter().map(|voter| voter.key).collect();
         Replica {
             links: Links::new(
                 settings.request_timeout,
@@ -243,6 +248,7 @@ impl<M: Machine> Replica<M> {
             forwarder: Forwarder::new(),
             inbound: Inbound::default(),
             changes: VecDeque::new(),
+            voters,
             role: RoleName::Unattached,
             directories: BTreeMap::new(),
             heard_at: now,
@@ -483,6 +489,7 @@ impl<M: Machine> Replica<M> {
         // Effects of the steps above may have lost or answered questions at once.
         self.digest_news();
         self.note_role();
+        self.note_voters();
         self.note_silence();
     }
 
@@ -523,16 +530,5 @@ impl<M: Machine> Replica<M> {
 
     pub(crate) fn wall_ms(&self) -> i64 {
         self.wall_ms
-    }
-
-    fn drop_conn(&mut self, conn: ConnId, why: &str) {
-        debug!(?conn, why, "connection closed");
-        match self.links.owns(conn) {
-            true => self.links.broken(conn, why, &mut self.news, &mut self.out),
-            false => {
-                self.inbound.forget(conn);
-                self.out.push(Out::Close { conn, why: why.to_owned() });
-            }
-        }
     }
 }

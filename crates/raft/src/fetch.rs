@@ -137,16 +137,8 @@ impl Quorum {
     }
 
     pub(crate) fn refuse_fetch(&mut self, ticket: Ticket, error: ErrorKind, out: &mut Vec<Effect>) {
-        let body = Response::Fetch(FetchAnswer {
-            view: self.leader_view(error),
-            high_watermark: None,
-            start: self.start,
-            fetched: Fetched::Nothing,
-            round: None,
-            cleaned: None,
-            bound: None,
-            history: None,
-        });
+        let answer = FetchAnswer::refusal(self.leader_view(error), self.start);
+        let body = Response::Fetch(answer);
         self.reply(ticket, self.shown(), body, out);
     }
 }

@@ -202,6 +202,22 @@ pub struct FetchAnswer {
     pub history: Option<u64>,
 }
 
+impl FetchAnswer {
+    /// One that says why not, of a log that begins there.
+    pub fn refusal(view: LeaderView, start: Offset) -> FetchAnswer {
+        FetchAnswer {
+            view,
+            high_watermark: None,
+            start,
+            fetched: Fetched::Nothing,
+            round: None,
+            cleaned: None,
+            bound: None,
+            history: None,
+        }
+    }
+}
+
 /// What a fetch found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fetched {

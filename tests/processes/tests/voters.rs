@@ -92,6 +92,11 @@ fn voters_move_into_the_log_and_a_disk_is_replaced() {
     let why = shell.quorum(&cluster, &["remove", &id, "--timeout", "2"]).unwrap_err();
     assert!(why.contains("nothing could be committed") || why.contains("follow"), "{why}");
     let done = shell.quorum(&cluster, &["remove", &other.to_string()]).unwrap();
+    // The nodes' own logs tell who was asked for and who counts.
+    let leader = cluster.leader().unwrap();
+    let log = std::fs::read_to_string(cluster.node(leader).log_file()).unwrap();
+    assert!(log.contains("asked to remove a voter"), "{log}");
+    assert!(log.contains("other voters count from now on"), "{log}");
     assert!(done.contains("step 1 done"), "{done}");
     put(&cluster, leader, "fourth");
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_base::Offset;
 use quorate_log::{Batch, Batches, Log, Read, read_cold};
 use quorate_machine::Machine;
-use quorate_raft::{ErrorKind, FetchAnswer, Fetched, LeaderView, Response};
+use quorate_raft::{ErrorKind, FetchAnswer, LeaderView, Response};
 use tracing::error;
 
 /// What the batch at offset 0 is known by: its checksum, which covers its times and records.
@@ -74,16 +74,8 @@ impl<M: Machine> Replica<M> {
             );
         }
         let view = LeaderView { error: ErrorKind::InconsistentClusterId, ..self.leader_view() };
-        let answer = FetchAnswer {
-            view,
-            high_watermark: None,
-            start: self.log.start(),
-            fetched: Fetched::Nothing,
-            round: Some(0),
-            cleaned: None,
-            bound: None,
-            history: self.history,
-        };
+        let refusal = FetchAnswer::refusal(view, self.log.start());
+        let answer = FetchAnswer { round: Some(0), history: self.history, ..refusal };
         let names = &self.settings.names;
         let frame = translate::response(asked, Response::Fetch(answer), Vec::new(), names);
         self.answer_place(asked.place, frame);

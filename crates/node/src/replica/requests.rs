@@ -14,7 +14,7 @@ use quorate_raft::{
     SnapshotAnswer, Ticket,
 };
 use quorate_wire::{RequestFrame, Served};
-use tracing::warn;
+use tracing::{debug, warn};
 
 impl<M: Machine> Replica<M> {
     pub(super) fn request(&mut self, conn: ConnId, bytes: usize, request: RequestFrame) {
@@ -99,6 +99,7 @@ impl<M: Machine> Replica<M> {
         }
         self.note_directory(&body);
         self.note_known(&body);
+        self.note_change_asked(&body);
         if let Request::AddVoter(add) = &body
             && let Some((needed, told)) = self.too_old_to_vote(add.key)
         {
@@ -160,6 +161,7 @@ impl<M: Machine> Replica<M> {
         records: Vec<Bytes>,
     ) {
         let Some(asked) = self.tickets.remove(&ticket) else { return };
+        self.note_change_refused(&body);
         match translate::response(asked, body, records, &self.settings.names) {
             Ok(frame) => self.inbound.answer(asked.place, frame, &mut self.out),
             Err(error) => self.drop_conn(asked.place.conn, &error.to_string()),
@@ -292,6 +294,17 @@ impl<M: Machine> Replica<M> {
         match frame {
             Ok(frame) => self.inbound.answer(place, frame, &mut self.out),
             Err(error) => self.drop_conn(place.conn, &error.to_string()),
+        }
+    }
+
+    pub(super) fn drop_conn(&mut self, conn: ConnId, why: &str) {
+        debug!(?conn, why, "connection closed");
+        match self.links.owns(conn) {
+            true => self.links.broken(conn, why, &mut self.news, &mut self.out),
+            false => {
+                self.inbound.forget(conn);
+                self.out.push(Out::Close { conn, why: why.to_owned() });
+            }
         }
     }
 }

@@ -415,16 +415,9 @@ pub(crate) fn refusal(
                 | Served::AddRaftVoter
                 | Served::RemoveRaftVoter
                 | Served::UpdateFeatures
-                | Served::DescribeCluster => raft::Response::Fetch(raft::FetchAnswer {
-                    view,
-                    high_watermark: None,
-                    start: Offset::ZERO,
-                    fetched: Fetched::Nothing,
-                    round: None,
-                    cleaned: None,
-                    bound: None,
-                    history: None,
-                }),
+                | Served::DescribeCluster => {
+                    raft::Response::Fetch(raft::FetchAnswer::refusal(view, Offset::ZERO))
+                }
             };
             return response(asked, body, Vec::new(), names);
         }

@@ -62,6 +62,7 @@ pub fn request(
             round: words.number("round"),
             no_room: false,
             format_level: FormatLevel(words.number("level").unwrap_or(0) as u16),
+            history: None,
             never_leads: false,
         }),
         "fetchsnapshot" => Request::FetchSnapshot(FetchSnapshot {
