@@ -63,7 +63,8 @@ impl<C: Clients> World<C> {
         let again = self.nodes[node].rotten;
         let key = self.keys[node];
         let alone = |upto: usize| self.seats.behind(&left[..upto])[..] == [key];
-        self.seats.dynamic && (alone(left.len()) || again && (0..left.len()).any(alone))
+        let seems = alone(left.len()) || alone(without);
+        self.seats.dynamic && (seems || again && (0..left.len()).any(alone))
     }
 
     /// Whether a start of this node finds damage.
