@@ -112,12 +112,15 @@ pub const UNDECIDED: &str = "a history was too long to judge";
 /// What changes and faults left could not elect anybody. It may stay at zero, and should.
 pub const MAJORITY_LOST: &str = "a quorum lost its majority";
 
-/// Met a few times in a thousand seeds, since a leader hears the voters that are left before it
-/// appends anything (rule P72): long sweeps count them, short ones cannot ask for them.
-pub const SELDOM: [&str; 3] = [
+/// Met a few times in a thousand seeds: long sweeps count them, short ones cannot ask for them. A
+/// leader hears the voters that are left before it appends anything (rule P72), and who is too old
+/// for the format level, or has two directories alive, is mostly refused for another reason.
+pub const SELDOM: [&str; 5] = [
     "voters were cut off a log",
     "a change was not committed in time",
     "a voter's disk was replaced by one record",
+    "a change was refused: both directories are alive",
+    "a change was refused: the new one is too old",
 ];
 
 /// Counts by mark.
