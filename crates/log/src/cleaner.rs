@@ -121,6 +121,10 @@ impl<D: Disk> Cleaner<D> {
                 continue;
             };
             let Header { base, records, control, .. } = batch.header;
+            if base >= self.round.upto {
+                // The last round ended within this segment, as a cut has left it.
+                break;
+            }
             if batch.end() <= self.round.from || control {
                 continue;
             }

@@ -132,7 +132,7 @@ impl Log {
         let lag_ms = if through_horizon { 0 } else { settings.min_lag_ms };
         let upto = self.cleanable(committed, now.wall_ms, lag_ms);
         let from = carried.cleaner;
-        let parts = self.parts(upto.max(from));
+        let parts = self.parts(upto);
         let is_old = || parts.iter().zip(&self.segments).any(|(p, s)| p.end > from && old(s));
         let new = upto > from
             && (through_horizon && upto >= horizon
@@ -147,6 +147,11 @@ impl Log {
         if !new && !timely && !waited {
             return None;
         }
+        // Only tombstones: of all that cannot be cut any more.
+        let parts = match new {
+            true => parts,
+            false => self.parts(self.cleanable(committed, now.wall_ms, 0)),
+        };
         self.cleaning.rounds += 1;
         self.cleaning.running = true;
         let retention_ms = i64::try_from(settings.delete_retention_ms).unwrap_or(i64::MAX);

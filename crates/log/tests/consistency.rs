@@ -110,3 +110,13 @@ fn a_copy_of_a_cleaned_log_says_so_when_it_leads() {
         assert_eq!((world.observer.position.0, world.observer.state.len()), (5, 3));
     }
 }
+
+/// Found by these: a cut left the end of what was cleaned within a segment, and a round that was
+/// due for a tombstone alone took keys in up to the end of that segment, beyond its own.
+#[test]
+fn a_round_for_a_tombstone_takes_no_keys_beyond_what_it_says() {
+    for seed in [3_180, 7_682] {
+        let counts = runs(Rule::Inherited, Collect::Never, seed..seed + 1);
+        assert!(counts.claims > 0 && counts.wrong == 0, "seed {seed}: {counts:?}");
+    }
+}
