@@ -10,7 +10,7 @@ use crate::effect::{ControlRecord, Effect, Refusal, Source, Token, Write, WriteI
 use crate::fetch::Parked;
 use crate::holds::Hold;
 use crate::majority::reached;
-use crate::message::{Endpoint, ErrorKind, LeaderView, Request};
+use crate::message::{ErrorKind, LeaderView, Request};
 use crate::mutants::mutant;
 use crate::peers::{Node, Question};
 use crate::quorum::Quorum;
@@ -19,7 +19,6 @@ use crate::role::{Role, Standing};
 use crate::unchanged::Unchanged;
 use crate::voters::Voter;
 use quorate_base::{FormatLevel, Offset, ReplicaId, ReplicaKey, Span, Time, Uuid};
-use std::sync::Arc;
 
 /// What a leader knows of another replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,8 +105,8 @@ pub(crate) struct Leader {
     pub(crate) holds: Vec<Hold>,
     /// The change of voters that somebody waits for.
     pub(crate) change: Option<Change>,
-    /// The voter that last said that it is elsewhere, where it was before, and when it said so.
-    pub(crate) moved: Option<(ReplicaKey, Arc<[Endpoint]>, Time)>,
+    /// The voter that last said that it is elsewhere.
+    pub(crate) moved: Option<crate::twins::Moved>,
     /// A voter beside which another replica of its id runs, and since when that is known [P85].
     pub(crate) twins: Option<(ReplicaKey, Time)>,
     pub(crate) reads: Reads,

@@ -11,7 +11,7 @@ use crate::mutants::mutant;
 use crate::quorum::Quorum;
 use crate::role::Role;
 use crate::voters::Voter;
-use quorate_base::{ReplicaKey, Span};
+use quorate_base::{ReplicaKey, Span, Time};
 use std::sync::Arc;
 
 impl Quorum {
@@ -44,8 +44,9 @@ impl Quorum {
         }
     }
 
-    /// One that goes back where it came from a moment ago may be two processes, with copies of one
-    /// directory, of which each says where it is [P85].
+    /// One that goes back where it came from, again and again, is two processes, with copies of one
+    /// directory, of which each says where it is [P85]. Once or twice it may be an old request that
+    /// comes late.
     pub(crate) fn note_move(
         &mut self,
         voter: &Voter,
@@ -53,14 +54,28 @@ impl Quorum {
         out: &mut Vec<Effect>,
     ) {
         let (now, recent) = (self.now, Span(self.config.fetch_timeout.0 * 30));
-        let Role::Leader(leader) = &mut self.role else { return };
-        let last = leader.moved.take();
-        let back = last.is_some_and(|(key, from, at)| {
-            key == voter.key && from == voter.endpoints && now.since(at) < recent
+        let (Role::Leader(leader), Some(from)) = (&mut self.role, before) else { return };
+        let back = leader.moved.take().filter(|last| {
+            last.key == voter.key && last.from == voter.endpoints && now.since(last.at) < recent
         });
-        if back {
+        let returns = back.map_or(0, |last| last.returns + 1);
+        if returns >= RETURNS {
             out.push(Effect::Complain { what: Complaint::CopiedDirectory { id: voter.key.id } });
         }
-        leader.moved = before.map(|before| (voter.key, before, now));
+        leader.moved = Some(Moved { key: voter.key, from, at: now, returns });
     }
+}
+
+/// So often in a row a voter has to be back where it was before that is no late request any more.
+const RETURNS: u32 = 3;
+
+/// A voter's last move.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    key: ReplicaKey,
+    /// Where it was before.
+    from: Arc<[Endpoint]>,
+    at: Time,
+    /// How many moves up to this one, in a row, led back.
+    returns: u32,
 }
