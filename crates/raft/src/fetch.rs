@@ -35,7 +35,7 @@ impl Quorum {
         }
         // A diverging fetch says nothing about what its replica holds: it counts for nothing. Nor
         // does one of a log that is too old for this one [P56].
-        if self.snapshot_for(fetch.from).is_none() && self.diverging(fetch.from).is_none() {
+        if self.holds_all_of(fetch.from) {
             self.note_fetch(&fetch, out);
             if self.park(ticket, &fetch) {
                 return;
@@ -60,6 +60,12 @@ impl Quorum {
         let own = self.epochs.end_of(from.epoch, self.end);
         let own = own.unwrap_or(OffsetEpoch::new(self.start, Epoch::ZERO));
         (own.epoch != from.epoch || own.offset < from.offset).then_some(own)
+    }
+
+    /// Whether a log that ends like this holds nothing but what this one holds, as far as epochs
+    /// and offsets tell.
+    pub fn holds_all_of(&self, from: OffsetEpoch) -> bool {
+        self.snapshot_for(from).is_none() && self.diverging(from).is_none()
     }
 
     /// Holds a valid fetch back if there is nothing to tell. False if it must be answered [P31].

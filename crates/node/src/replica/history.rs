@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_base::Offset;
 use quorate_log::{Batch, Batches, Log, Read, read_cold};
 use quorate_machine::Machine;
-use quorate_raft::{ErrorKind, FetchAnswer, LeaderView, Response};
+use quorate_raft::{ErrorKind, Fetch, FetchAnswer, Fetched, LeaderView, Response, RoleName};
 use tracing::error;
 
 /// What the batch at offset 0 is known by: its checksum, which covers its times and records.
@@ -62,9 +62,13 @@ impl<M: Machine> Replica<M> {
         told.is_some_and(|told| self.history.is_some_and(|own| own != told))
     }
 
-    /// The answer to a fetch of another history: it acknowledges nothing here.
-    pub(super) fn refuse_foreign(&mut self, asked: Asked, told: Option<u64>) -> bool {
-        if !self.is_foreign(told) {
+    /// The answer to a fetch of another history: it acknowledges nothing here. Who leads has the
+    /// log that counts, so one that fits to it by epochs and offsets is the same or foreign; one
+    /// that does not may be cut.
+    pub(super) fn refuse_foreign(&mut self, asked: Asked, fetch: &Fetch) -> bool {
+        let leads = self.quorum.view().role == RoleName::Leader;
+        let fits = leads && self.quorum.holds_all_of(fetch.from);
+        if !fits || !self.is_foreign(fetch.history) {
             return false;
         }
         if self.once.say(self.now, "a fetch of another history") {
@@ -84,8 +88,12 @@ impl<M: Machine> Replica<M> {
 
     /// Whether an answer comes from a leader of another history, of which nothing may be taken.
     pub(super) fn is_from_another_history(&mut self, body: &Response) -> bool {
-        let Response::Fetch(FetchAnswer { history, .. }) = body else { return false };
-        let foreign = self.is_foreign(*history);
+        let Response::Fetch(FetchAnswer { view, history, fetched, .. }) = body else { return false };
+        // An answer of an earlier epoch was to a log that may have been cut since.
+        let own = self.quorum.view();
+        let followed = (view.epoch, view.leader) == (own.epoch, own.leader);
+        let cut = matches!(fetched, Fetched::Diverging(_) | Fetched::Snapshot(_));
+        let foreign = followed && !cut && self.is_foreign(*history);
         if foreign && self.once.say(self.now, "a leader of another history") {
             error!(
                 "the leader's log was begun apart from this one, with the same cluster id: nothing of it is \

@@ -93,7 +93,7 @@ impl<M: Machine> Replica<M> {
     /// Hands a request on to the protocol, which answers it in a turn.
     fn ask_core(&mut self, asked: Asked, body: Request) {
         if let Request::Fetch(fetch) = &body
-            && self.refuse_foreign(asked, fetch.history)
+            && self.refuse_foreign(asked, fetch)
         {
             return;
         }
