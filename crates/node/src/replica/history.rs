@@ -88,7 +88,9 @@ impl<M: Machine> Replica<M> {
 
     /// Whether an answer comes from a leader of another history, of which nothing may be taken.
     pub(super) fn is_from_another_history(&mut self, body: &Response) -> bool {
-        let Response::Fetch(FetchAnswer { view, history, fetched, .. }) = body else { return false };
+        let Response::Fetch(FetchAnswer { view, history, fetched, .. }) = body else {
+            return false;
+        };
         // An answer of an earlier epoch was to a log that may have been cut since.
         let own = self.quorum.view();
         let followed = (view.epoch, view.leader) == (own.epoch, own.leader);
