@@ -103,6 +103,7 @@ pub(crate) fn recover(args: Args) -> Outcome {
     };
     let plan = plan(&copies, &wish).or_else(|error| failed(error.to_string()))?;
     nobody_leads(&args, &copies, &plan)?;
+    warn_of_the_absent(&copies, &plan);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let carry = |really| {
         let done = carry_out(&plan, &topic, since.as_millis() as i64, really);
@@ -130,6 +131,26 @@ pub(crate) fn recover(args: Args) -> Outcome {
         false => out::line(&afterwards(&plan)),
     }
     Ok(())
+}
+
+/// A voter that comes back with an empty disk is another one, and does not count.
+fn warn_of_the_absent(copies: &[Copied], plan: &Plan) {
+    let absent = plan.absent(copies);
+    for voter in &absent {
+        let (id, directory) = (voter.id, voter.directory);
+        out::warning(&format!(
+            "node {id} is to vote with the directory {directory}, of which no copy is given here: it does so only if \
+             that directory is still on its machine. If it is lost, leave the node out of --voters and let it join \
+             afterwards with an empty one (quorate.join)"
+        ));
+    }
+    let there = plan.voters.len() - absent.len();
+    if there <= plan.voters.len() / 2 {
+        out::warning(&format!(
+            "of the {} voters only {there} have a directory here: without one of the others nothing is ever committed",
+            plan.voters.len()
+        ));
+    }
 }
 
 /// The directories, each once, however its path is written.
@@ -341,7 +362,7 @@ fn in_words(plan: &Plan, done: &Done) -> String {
                  among them"
             .into(),
         Some(from) => format!(
-            "LOST: records from offset {from} on that are in none of these directories. Offsets {from} to {} and \
+            "MAY BE LOST: records from offset {from} on, where there were any that none of these directories holds. Offsets {from} to {} and \
              epochs up to {} are not given out again",
             done.end.0 - 1,
             plan.epoch

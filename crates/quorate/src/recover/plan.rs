@@ -69,6 +69,17 @@ impl Plan {
         self.chosen.facts.last.offset + OWN_RECORDS + self.skip
     }
 
+    /// The new voters whose directories are none of the copies: known by the log alone, they may be
+    /// as lost as what is recovered here.
+    pub fn absent(&self, copies: &[Copied]) -> Vec<&InitialController> {
+        let held = |voter: &InitialController| {
+            let found = copies.iter().filter_map(|copy| copy.found.as_ref().ok());
+            let mut metas = found.map(|facts| (facts.meta.node, facts.meta.directory));
+            metas.any(|meta| meta == (voter.id, Some(voter.directory)))
+        };
+        self.voters.iter().filter(|voter| !held(voter)).collect()
+    }
+
     /// How many offsets from this one on nobody gets, by this run and those that it goes on with.
     pub fn passed_from(&self, from: Offset) -> u64 {
         self.resumes().0.saturating_sub(from.0 + OWN_RECORDS)
@@ -476,5 +487,15 @@ mod tests {
         let found = plan(&[copy(1, 4, 9), copy(2, 4, 8)], &["1@a:1", "2@b:1"]);
         assert_eq!(found, (both.clone(), "L".to_owned()));
         assert_eq!(plan(&[dynamic(copy(1, 4, 9))], &["1@a:1", "2@b:1"]), (both, "C".to_owned()));
+
+        // Whoever is known by the log alone is told apart.
+        let voters = ["1@a:1", "2@b:1"].map(|voter| voter.parse().unwrap()).to_vec();
+        let wish = Wish { voters, listener: "L".into(), ..Wish::default() };
+        let absent = |copies: &[Copied]| {
+            let plan = super::plan(copies, &wish).unwrap();
+            plan.absent(copies).iter().map(|voter| voter.id.0).collect::<Vec<u32>>()
+        };
+        assert_eq!(absent(&[dynamic(copy(1, 4, 9))]), [2]);
+        assert_eq!(absent(&[dynamic(copy(1, 4, 9)), copy(2, 4, 8)]), Vec::<u32>::new());
     }
 }

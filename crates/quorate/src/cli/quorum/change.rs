@@ -109,7 +109,7 @@ async fn until_done(
             Err(Refusal::Later(why)) => (why, ""),
             Err(Refusal::Open(why)) => (why, "It may be done yet. "),
         };
-        if patience.is_over() {
+        if patience.is_spent() {
             return failed(format!(
                 "could not {step} within the {} s of --timeout: {why}\n{yet}See with `quorate quorum status` who \
                  votes; the same command may be run again, and --timeout lets it wait longer.",
@@ -117,7 +117,7 @@ async fn until_done(
             ));
         }
         waits(&why);
-        tokio::time::sleep(PAUSE.min(patience.left())).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

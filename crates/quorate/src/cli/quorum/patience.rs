@@ -38,6 +38,11 @@ impl Patience {
         self.left().is_zero()
     }
 
+    /// Whether there is no time left for another attempt after the next pause.
+    pub(super) fn is_spent(self) -> bool {
+        self.left() <= PAUSE
+    }
+
     pub(super) fn left(self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
@@ -70,7 +75,9 @@ mod tests {
         let short = Patience::new(Duration::from_secs(4));
         assert!(short.round() <= Duration::from_secs(2));
         let none = Patience::new(Duration::ZERO);
-        assert!(none.is_over() && none.round().is_zero());
+        assert!(none.is_over() && none.is_spent() && none.round().is_zero());
+        let nearly = Patience::new(PAUSE);
+        assert!(nearly.is_spent() && !short.is_spent());
         assert!(!none.afterwards().is_over());
         assert!(long.afterwards().left() > ROUND_TIME);
     }

@@ -236,9 +236,13 @@ async fn carry_out(
         };
         match attempt(servers, raise, dry_run, patience).await {
             Answer::Done => return Ok(()),
-            Answer::Later(why) if patience.is_over() => return late(why),
-            Answer::Silent(why) if patience.is_over() && dry_run => return late(why),
-            Answer::Silent(why) if patience.is_over() => {
+            // Who only wants to know is not kept waiting.
+            Answer::Later(why) if dry_run => {
+                return failed(format!("{feature} cannot be raised now: {why}"));
+            }
+            Answer::Later(why) if patience.is_spent() => return late(why),
+            Answer::Silent(why) if patience.is_spent() && dry_run => return late(why),
+            Answer::Silent(why) if patience.is_spent() => {
                 came.changed = None;
                 return failed(format!(
                     "whether {feature} was raised is not known: within {} s {why}\nRun the same command again: \
@@ -246,7 +250,7 @@ async fn carry_out(
                     patience.secs()
                 ));
             }
-            Answer::Later(_) | Answer::Silent(_) => sleep(PAUSE.min(patience.left())).await,
+            Answer::Later(_) | Answer::Silent(_) => sleep(PAUSE).await,
             Answer::Never(why) => return failed(format!("{feature} stays where it is: {why}")),
         }
     }

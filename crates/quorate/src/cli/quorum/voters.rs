@@ -150,6 +150,9 @@ pub(super) async fn replace_disk(args: ReplaceDisk) -> Outcome {
     report.close(outcome)
 }
 
+/// Two tellings of one moment differ by less.
+const WANDERS_MS: i64 = 100;
+
 async fn replace(how: &How, voter: Wanted, report: &mut Report) -> Outcome {
     let mut found = look(how).await?;
     let id = voter.id;
@@ -159,7 +162,8 @@ async fn replace(how: &How, voter: Wanted, report: &mut Report) -> Outcome {
     };
     let first = seat(&found.quorum);
     let has_fetched = |then: Option<(Uuid, i64)>, now: Option<(Uuid, i64)>| {
-        then.zip(now).is_some_and(|(then, now)| then.0 == now.0 && then.1 < now.1)
+        // The leader tells times of day, made of its own clock: the same moment wanders a little.
+        then.zip(now).is_some_and(|(then, now)| then.0 == now.0 && then.1 + WANDERS_MS < now.1)
     };
     let new = until_heard(how, &mut found, |quorum| {
         can_change(quorum)?;
