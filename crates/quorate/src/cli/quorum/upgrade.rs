@@ -236,10 +236,6 @@ async fn carry_out(
         };
         match attempt(servers, raise, dry_run, patience).await {
             Answer::Done => return Ok(()),
-            // Who only wants to know is not kept waiting.
-            Answer::Later(why) if dry_run => {
-                return failed(format!("{feature} cannot be raised now: {why}"));
-            }
             Answer::Later(why) if patience.is_spent() => return late(why),
             Answer::Silent(why) if patience.is_spent() && dry_run => return late(why),
             Answer::Silent(why) if patience.is_spent() => {
