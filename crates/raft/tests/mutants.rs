@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::Path;
 
 /// How many walks may look for a mutant.
-const WALKS: u64 = 500;
+const WALKS: u64 = 1_500;
 
 /// Not for walks. For the first the simulator has plans that aim at it (`deaf_leader` in its
 /// `tests/mutants.rs`); no honest leader offers a snapshot that is not ahead; disks of walks are

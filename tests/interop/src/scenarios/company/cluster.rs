@@ -469,7 +469,9 @@ impl Company<'_> {
     /// Kafka's dump tool finds in the log an epoch of ours, and a registration for each time that
     /// it was started, which says where it listens.
     pub fn ours_led_and_registered(&self) -> Result<(), Failure> {
-        let log = self.partition(OURS).join("00000000000000000000.log").display().to_string();
+        let segments = segments(&self.partition(OURS))?;
+        let names: Vec<String> = segments.iter().map(|path| path.display().to_string()).collect();
+        let log = names.join(",");
         let tool = "org.apache.kafka.tools.DumpLogSegments";
         let dump = self.stage.kafka.run(tool, &["--files", &log, "--cluster-metadata-decoder"])?;
         let leaders = dump.lines().filter(|line| line.contains("LeaderChange"));
@@ -502,7 +504,7 @@ impl Company<'_> {
     /// is committed: one of them all of these bytes, since two of three make a majority, the other
     /// as many as it has.
     pub fn same_logs(&self, committed: u64) -> Result<(), Failure> {
-        let read = |id| std::fs::read(self.partition(id).join("00000000000000000000.log"));
+        let read = |id| all_segments(&self.partition(id));
         let ours = read(OURS)?;
         let ours = &ours[..bytes_below(&ours, committed)];
         let mut whole = false;
@@ -542,4 +544,27 @@ fn bytes_below(segment: &[u8], end: u64) -> usize {
         at += 12 + length;
     }
     at
+}
+
+/// The segments of a log, oldest first. One of ours begins a new one behind a cut.
+fn segments(partition: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(partition)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The batches of all of them.
+fn all_segments(partition: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    for path in segments(partition)? {
+        let segment = std::fs::read(path)?;
+        bytes.extend_from_slice(&segment[..bytes_below(&segment, u64::MAX)]);
+    }
+    Ok(bytes)
 }
