@@ -20,13 +20,13 @@ const DEAF_SEEDS: u64 = SEEDS / 10;
 
 /// Rules which only the core's scripts watch. Since whoever knows no leader asks the voters of its
 /// log too, a follower that takes a silent leader for a living one finds the next one all the same.
-/// That a copy begins anew harms nothing that a run looks at. Who asks too early to join is refused, and asks again. A leader that hands over in bad
-/// order leaves writes of unknown outcome, which is what any lost leader may do. And no honest
-/// leader offers a snapshot that is not ahead, to a damaged log neither: it names one only to a log
-/// that ends below its start, or in an earlier epoch, and every snapshot of its own is beyond both.
-/// Whoever has a disk replaced names the one that is gone, and no two nodes have one id. The others
-/// are of cleaned logs, and no node cleans its log yet: `crates/log/tests/mutants.rs` has those of
-/// the log.
+/// That a copy begins anew harms nothing that a run looks at. Who asks too early to join is
+/// refused, and asks again. A leader that hands over in bad order leaves writes of unknown outcome,
+/// which is what any lost leader may do. And no honest leader offers a snapshot that is not ahead,
+/// to a damaged log neither: it names one only to a log that ends below its start, or in an earlier
+/// epoch, and every snapshot of its own is beyond both. Whoever has a disk replaced names the one
+/// that is gone, and no two nodes have one id. The others are of cleaned logs, and no node cleans
+/// its log yet: `crates/log/tests/mutants.rs` has those of the log.
 const ELSEWHERE: [&str; 24] = [
     "HearTheSilent",
     "LetTwinsSwap",
