@@ -13,11 +13,11 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Node, PARTITION, formatted};
+use common::{Node, PARTITION, formatted, snapshot};
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
 use quorate_log::{
     Batches, ControlType, Damage, Disk, Error, MemoryDisk, Note, Options, OsDisk, Place, Recovery,
-    SnapshotRecord, SnapshotWriter, control_batch, recover, repair, snapshot_name, verify,
+    control_batch, recover, repair, snapshot_name, verify,
 };
 use std::collections::BTreeMap;
 
@@ -33,21 +33,6 @@ fn options() -> Options {
 
 fn path(name: &str) -> String {
     format!("{PARTITION}/{name}")
-}
-
-fn snapshot(disk: &MemoryDisk, id: OffsetEpoch) -> quorate_log::Snapshot {
-    let mut writer = SnapshotWriter::create(disk.clone(), PARTITION, id, 1_000, &[]).unwrap();
-    writer
-        .record(&SnapshotRecord {
-            offset: Some(Offset(id.offset.0 - 1)),
-            timestamp_ms: 1_000,
-            key: Some(b"key"),
-            value: Some(b"value"),
-            headers: 0,
-            encoded_headers: b"",
-        })
-        .unwrap();
-    writer.freeze().unwrap()
 }
 
 /// The mark is not synced by itself; a system writes it within half a minute.

@@ -9,11 +9,9 @@
 
 mod common;
 
-use common::{Node, PARTITION, formatted, options};
+use common::{Node, PARTITION, formatted, options, snapshot};
 use quorate_base::{Epoch, Offset, OffsetEpoch, Rng};
-use quorate_log::{
-    Disk, MemoryDisk, SnapshotRecord, SnapshotWriter, recover, repair, start_over, verify,
-};
+use quorate_log::{Disk, MemoryDisk, recover, repair, start_over, verify};
 
 fn id(offset: u64, epoch: u32) -> OffsetEpoch {
     OffsetEpoch::new(Offset(offset), Epoch(epoch))
@@ -30,18 +28,7 @@ fn used(trimmed: bool) -> MemoryDisk {
         node.append(1, 1 + number / 4, 20);
         node.run();
     }
-    let mut writer = SnapshotWriter::create(disk.clone(), PARTITION, id(6, 2), 1_000, &[]).unwrap();
-    writer
-        .record(&SnapshotRecord {
-            offset: Some(Offset(5)),
-            timestamp_ms: 1_000,
-            key: Some(b"key"),
-            value: Some(b"value"),
-            headers: 0,
-            encoded_headers: b"",
-        })
-        .unwrap();
-    let held = writer.freeze().unwrap();
+    let held = snapshot(&disk, id(6, 2));
     assert_eq!(node.log.frozen(held), None);
     if trimmed {
         node.jobs.push(node.log.trim(Offset(6), &[]));

@@ -91,6 +91,14 @@ fn everywhere(world: &mut World, at: FormatLevel) {
         .until("all have applied it", |world| world.nodes.keys().all(|id| level(world, *id) == at));
 }
 
+/// Until every voter has told the leader that it speaks the new level.
+fn all_have_told(world: &mut World, leader: u32) {
+    world.until("all have told", |world| {
+        let view = world.nodes[&leader].replica.view();
+        view.followers.iter().all(|voter| voter.format_level == Some(NEW))
+    });
+}
+
 /// A process of another build takes the place of this one.
 fn becomes(world: &mut World, id: u32, newest: FormatLevel) {
     world.stop(id);
@@ -127,10 +135,7 @@ fn a_store_of_older_nodes_is_raised_once_all_speak_it() {
     world.put(leader, 2);
     everywhere(&mut world, OLD);
     let dry = UpdateFeaturesRequest { validate_only: true, ..update(FORMAT_FEATURE, 1) };
-    world.until("all have told", |world| {
-        let view = world.nodes[&leader].replica.view();
-        view.followers.iter().all(|voter| voter.format_level == Some(NEW))
-    });
+    all_have_told(&mut world, leader);
     assert_eq!(ask(&mut world, leader, dry), (ErrorCode::None, String::new()));
     assert_eq!(level(&world, leader), OLD, "only asked whether");
     raise(&mut world, 1);
@@ -301,10 +306,7 @@ fn two_who_ask_at_once_are_answered_with_one_record() {
     world.put(leader, 1);
     (1..=3).for_each(|id| becomes(&mut world, id, NEW));
     let leader = led(&mut world);
-    world.until("all have told", |world| {
-        let view = world.nodes[&leader].replica.view();
-        view.followers.iter().all(|voter| voter.format_level == Some(NEW))
-    });
+    all_have_told(&mut world, leader);
     let end = world.nodes[&leader].replica.view().end;
     let both = [update(FORMAT_FEATURE, 1), update(FORMAT_FEATURE, 1)];
     let answers: Vec<UpdateFeaturesResponse> = world.exchange_all(leader, both);
@@ -318,10 +320,7 @@ fn a_leader_that_is_cut_off_says_that_the_level_may_yet_be_committed() {
     world.put(leader, 1);
     (1..=3).for_each(|id| becomes(&mut world, id, NEW));
     let leader = led(&mut world);
-    world.until("all have told", |world| {
-        let view = world.nodes[&leader].replica.view();
-        view.followers.iter().all(|voter| voter.format_level == Some(NEW))
-    });
+    all_have_told(&mut world, leader);
     (1..=3).filter(|id| *id != leader).for_each(|id| world.stop(id));
     let (code, words) = ask(&mut world, leader, update(FORMAT_FEATURE, 1));
     assert_eq!(code, ErrorCode::RequestTimedOut);

@@ -177,9 +177,7 @@ impl Quorum {
         match replaces {
             None => Err(Unchanged::Known { known }),
             Some(_) if Some(known.id) == self.id() => Err(Unchanged::Leads { known }),
-            Some(_) if self.runs_beside_another(known).is_some() => {
-                Err(Unchanged::RunsTwice { known })
-            }
+            Some(_) if self.runs_beside_another(known) => Err(Unchanged::RunsTwice { known }),
             Some(old) if known.directory == Some(old) || mutant!(self, ReplaceUnnamed) => Ok(()),
             Some(_) => Err(Unchanged::Unknown { known: Some(known) }),
         }
@@ -196,7 +194,7 @@ impl Quorum {
         if known != Some(key) {
             return Err(Unchanged::Unknown { known });
         }
-        if self.runs_beside_another(key).is_some() {
+        if self.runs_beside_another(key) {
             return Err(Unchanged::RunsTwice { known: key });
         }
         if voters.len() == 1 { Err(Unchanged::LastVoter) } else { Ok(()) }

@@ -15,17 +15,19 @@ use quorate_base::{ReplicaKey, Span, Time};
 use std::sync::Arc;
 
 impl Quorum {
-    /// Another replica with the id of this voter, if both follow this leader now: then somebody has
-    /// two machines of one id, and each would take the other's place for ever [P85].
-    pub(crate) fn runs_beside_another(&self, voter: ReplicaKey) -> Option<ReplicaKey> {
-        let Role::Leader(leader) = &self.role else { return None };
+    /// Whether another replica with the id of this voter follows this leader now, and the voter
+    /// too: then somebody has two machines of one id, and each would take the other's place for
+    /// ever [P85].
+    pub(crate) fn runs_beside_another(&self, voter: ReplicaKey) -> bool {
+        let Role::Leader(leader) = &self.role else { return false };
         let lately = |other: &&Progress| {
             other.fetched_at.is_some_and(|at| self.now.since(at) < self.config.fetch_timeout)
         };
-        leader.voters.iter().filter(lately).find(|other| other.is_of(voter))?;
+        let mut voters = leader.voters.iter().filter(lately);
         let mut observers = leader.observers.iter().filter(lately);
-        let twin = observers.find(|other| other.key.id == voter.id && !other.is_of(voter));
-        twin.map(|twin| twin.key).filter(|_| !mutant!(self, LetTwinsSwap))
+        voters.any(|other| other.is_of(voter))
+            && observers.any(|other| other.key.id == voter.id && !other.is_of(voter))
+            && !mutant!(self, LetTwinsSwap)
     }
 
     /// A human must look once both have fetched since such a request was first refused: before, the

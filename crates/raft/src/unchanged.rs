@@ -212,9 +212,8 @@ impl fmt::Display for Unchanged {
             Unchanged::LastVoter => f.write_str(
                 "it is the only voter, and without any there is no quorum; add another one first",
             ),
-            Unchanged::Leads { known } | Unchanged::RunsTwice { known } => {
-                of_a_node_replaced(matches!(self, Unchanged::Leads { .. }), *known, f)
-            }
+            Unchanged::Leads { known } => write!(f, "{known} {LEADS}"),
+            Unchanged::RunsTwice { known } => runs_twice(*known, f),
             Unchanged::Halfway { gone } => write!(
                 f,
                 "{gone} is no voter any more, and the new directory is none yet, since it fell behind \
@@ -243,22 +242,17 @@ impl fmt::Display for Unchanged {
     }
 }
 
-/// Why the place of this voter is not given to another directory of its node.
-fn of_a_node_replaced(leads: bool, known: ReplicaKey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match leads {
-        true => write!(
-            f,
-            "{known} leads the quorum, so its disk is there; let another voter lead before a new \
-             directory takes its place"
-        ),
-        false => write!(
-            f,
-            "{known} is alive, and another directory of node {} copies the log at the same time: two \
-             machines have one node.id; stop the one that is not to vote, or give it its own, then ask \
-             again",
-            known.id
-        ),
-    }
+const LEADS: &str = "leads the quorum, so its disk is there; let another voter lead before a new \
+    directory takes its place";
+
+fn runs_twice(known: ReplicaKey, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "{known} is alive, and another directory of node {} copies the log at the same time: two \
+         machines have one node.id; stop the one that is not to vote, or give it its own, then ask \
+         again",
+        known.id
+    )
 }
 
 impl fmt::Display for Unfit {

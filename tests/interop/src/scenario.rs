@@ -111,3 +111,16 @@ pub fn no_line(directory: &Path, is_bad: impl Fn(&str) -> bool) -> Result<(), Fa
     }
     Ok(())
 }
+
+/// The files of a folder whose names end like this, in order.
+pub fn files_ending(folder: &Path, ending: &str) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.path().display().to_string();
+        if name.ends_with(ending) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

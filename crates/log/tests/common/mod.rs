@@ -11,10 +11,10 @@ pub mod keyed;
 pub mod model;
 
 use bytes::Bytes;
-use quorate_base::{Epoch, Offset, ReplicaId, Uuid};
+use quorate_base::{Epoch, Offset, OffsetEpoch, ReplicaId, Uuid};
 use quorate_log::{
     BatchBuilder, Disk, Election, Error, Job, Log, MemoryDisk, Meta, Options, Read, Recovery,
-    Store, format, read_cold, recover,
+    Snapshot, SnapshotRecord, SnapshotWriter, Store, format, read_cold, recover,
 };
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,22 @@ pub const KAFKA_DIRECTORIES: [&str; 7] = [
     "dynamic/b1/d1",
     "dynamic/b1/d2",
 ];
+
+/// A snapshot of one record, the last one below its end.
+pub fn snapshot(disk: &MemoryDisk, id: OffsetEpoch) -> Snapshot {
+    let mut writer = SnapshotWriter::create(disk.clone(), PARTITION, id, 1_000, &[]).unwrap();
+    writer
+        .record(&SnapshotRecord {
+            offset: Some(Offset(id.offset.0 - 1)),
+            timestamp_ms: 1_000,
+            key: Some(b"key"),
+            value: Some(b"value"),
+            headers: 0,
+            encoded_headers: b"",
+        })
+        .unwrap();
+    writer.freeze().unwrap()
+}
 
 pub fn options(segment_bytes: u64, tail_bytes: u64) -> Options {
     Options {

@@ -195,32 +195,13 @@ impl<M: Machine> Replica<M> {
 
 /// Whether a leader sent a piece of a snapshot.
 fn is_piece(body: &Response) -> bool {
-    match body {
-        Response::FetchSnapshot(answer) => answer.view.error == ErrorKind::None,
-        Response::Fetch(_)
-        | Response::Vote(_)
-        | Response::BeginQuorumEpoch(_)
-        | Response::EndQuorumEpoch(_)
-        | Response::UpdateVoter(_)
-        | Response::AddVoter(_)
-        | Response::RemoveVoter(_)
-        | Response::Upgrade(_) => false,
-    }
+    matches!(body, Response::FetchSnapshot(answer) if answer.view.error == ErrorKind::None)
 }
 
 /// What the leader's log lacks that sent records.
 fn cleaned(body: &Response) -> Cleaned {
-    match body {
-        Response::Fetch(answer) => answer.cleaned.unwrap_or(Cleaned::NEVER),
-        Response::FetchSnapshot(_)
-        | Response::Vote(_)
-        | Response::BeginQuorumEpoch(_)
-        | Response::EndQuorumEpoch(_)
-        | Response::UpdateVoter(_)
-        | Response::AddVoter(_)
-        | Response::RemoveVoter(_)
-        | Response::Upgrade(_) => Cleaned::NEVER,
-    }
+    let Response::Fetch(answer) = body else { return Cleaned::NEVER };
+    answer.cleaned.unwrap_or(Cleaned::NEVER)
 }
 
 /// Whether records say who counts.
@@ -233,16 +214,6 @@ fn decrees(body: &Response) -> bool {
 
 /// The high watermark that a leader told in a fetch answer.
 fn committed(body: &Response) -> Option<Offset> {
-    match body {
-        Response::Fetch(answer) if answer.view.error == ErrorKind::None => answer.high_watermark,
-        Response::Fetch(_)
-        | Response::FetchSnapshot(_)
-        | Response::Vote(_)
-        | Response::BeginQuorumEpoch(_)
-        | Response::EndQuorumEpoch(_)
-        | Response::UpdateVoter(_)
-        | Response::AddVoter(_)
-        | Response::RemoveVoter(_)
-        | Response::Upgrade(_) => None,
-    }
+    let Response::Fetch(answer) = body else { return None };
+    answer.high_watermark.filter(|_| answer.view.error == ErrorKind::None)
 }

@@ -66,9 +66,11 @@ impl<M: Machine> Replica<M> {
     /// log that counts, so one that fits to it by epochs and offsets is the same or foreign; one
     /// that does not may be cut.
     pub(super) fn refuse_foreign(&mut self, asked: Asked, fetch: &Fetch) -> bool {
-        let leads = self.quorum.view().role == RoleName::Leader;
-        let fits = leads && self.quorum.holds_all_of(fetch.from);
-        if !fits || !self.is_foreign(fetch.history) {
+        // Nearly every fetch is of this history: that is known at once.
+        let counts = self.is_foreign(fetch.history)
+            && self.quorum.view().role == RoleName::Leader
+            && self.quorum.holds_all_of(fetch.from);
+        if !counts {
             return false;
         }
         if self.once.say(self.now, "a fetch of another history") {
@@ -91,11 +93,14 @@ impl<M: Machine> Replica<M> {
         let Response::Fetch(FetchAnswer { view, history, fetched, .. }) = body else {
             return false;
         };
+        if !self.is_foreign(*history) {
+            return false;
+        }
         // An answer of an earlier epoch was to a log that may have been cut since.
         let own = self.quorum.view();
         let followed = (view.epoch, view.leader) == (own.epoch, own.leader);
         let cut = matches!(fetched, Fetched::Diverging(_) | Fetched::Snapshot(_));
-        let foreign = followed && !cut && self.is_foreign(*history);
+        let foreign = followed && !cut;
         if foreign && self.once.say(self.now, "a leader of another history") {
             error!(
                 "the leader's log was begun apart from this one, with the same cluster id: nothing of it is \

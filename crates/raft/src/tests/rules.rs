@@ -133,17 +133,8 @@ impl One {
         let (call, ..) = asked.iter().find(|(.., b)| matches!(b, Request::Fetch(_))).unwrap();
         let view = view(ErrorKind::None, EPOCH, Some(2));
         let high_watermark = high_watermark.map(Offset);
-        let start = Offset(0);
-        let answer = FetchAnswer {
-            view,
-            high_watermark,
-            start,
-            fetched,
-            round: None,
-            cleaned: None,
-            bound: None,
-            history: None,
-        };
+        let refusal = FetchAnswer::refusal(view, Offset(0));
+        let answer = FetchAnswer { high_watermark, fetched, ..refusal };
         self.answer(*call, Response::Fetch(answer));
     }
 }
@@ -335,17 +326,7 @@ fn p50_a_leader_that_answers_calls_it_off_and_a_closed_connection_alone_is_no_de
     for (call, to, _) in one.asked() {
         assert_eq!(to, 1);
         let view = view(ErrorKind::NotLeaderOrFollower, EPOCH, Some(2));
-        let (high_watermark, start, fetched) = (None, Offset(0), Fetched::Nothing);
-        let answer = FetchAnswer {
-            view,
-            high_watermark,
-            start,
-            fetched,
-            round: None,
-            cleaned: None,
-            bound: None,
-            history: None,
-        };
+        let answer = FetchAnswer::refusal(view, Offset(0));
         one.answer(call, Response::Fetch(answer));
     }
     one.serve(None, Fetched::Nothing);

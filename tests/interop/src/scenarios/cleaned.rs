@@ -3,7 +3,7 @@
 //! line, and the tool finds nothing wrong with the indexes.
 
 use super::directories::quorate;
-use crate::scenario::{Failure, Stage, ensure};
+use crate::scenario::{Failure, Stage, ensure, files_ending};
 use quorate_base::{Epoch, ReplicaId, Rng, Uuid};
 use quorate_log::{
     BatchBuilder, Came, CleanNow, CleanSettings, CleanStep, Cleaner, Job, Log, Meta, Options,
@@ -20,16 +20,9 @@ pub fn segments(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let removed = write(&mut OsDisk::new(directory), directory)?;
     ensure(removed > BATCHES, || format!("{removed} records were cleaned away"))?;
     let folder = directory.join("__cluster_metadata-0");
-    let mut names: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
-        names.push(entry?.path().display().to_string());
-    }
-    names.sort();
-    let of = |ending: &str| -> Vec<String> {
-        names.iter().filter(|name| name.ends_with(ending)).cloned().collect()
-    };
-    let logs = of(".log");
-    ensure(logs.len() >= 3, || format!("at least three segments expected: {names:?}"))?;
+    let of = |ending: &str| files_ending(&folder, ending);
+    let logs = of(".log")?;
+    ensure(logs.len() >= 3, || format!("at least three segments expected: {logs:?}"))?;
     let theirs = stage.kafka.run(DUMP, &["--files", &logs.join(","), "--print-data-log"])?;
     let mut ours = String::new();
     for log in &logs {
@@ -49,7 +42,7 @@ pub fn segments(stage: &Stage, directory: &Path) -> Result<(), Failure> {
     let seen = [" count: 0 ", " deleteHorizonMs: OptionalLong[", "| offset: "].map(count);
     ensure(seen.iter().all(|seen| *seen > 20), || format!("seen: {seen:?}"))?;
     ensure(count("isvalid: false") == 0, || "a batch is not valid".to_owned())?;
-    let both = [of(".index"), of(".timeindex")].concat();
+    let both = [of(".index")?, of(".timeindex")?].concat();
     let sane = stage.kafka.run(DUMP, &["--index-sanity-check", "--files", &both.join(",")])?;
     // Of a segment of a few empty batches there is no entry.
     let fine = |line: &&str| line.contains("passed sanity check") || line.ends_with(" is empty.");

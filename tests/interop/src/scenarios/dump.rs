@@ -1,6 +1,6 @@
 //! Kafka's `DumpLogSegments` reads what a quorum of ours wrote while its leaders were killed.
 
-use crate::scenario::{Failure, PATIENCE, Stage, ensure};
+use crate::scenario::{Failure, PATIENCE, Stage, ensure, files_ending};
 use quorate_processes::http::Client;
 use quorate_processes::{Cluster, poll};
 use std::collections::BTreeMap;
@@ -62,18 +62,11 @@ pub fn indexes(stage: &Stage, directory: &Path) -> Result<(), Failure> {
         cluster.kill(id);
     }
     let folder = directory.join(format!("node-{leader}/data/__cluster_metadata-0"));
-    let mut names: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(&folder)? {
-        names.push(entry?.path().display().to_string());
-    }
-    names.sort();
-    let of = |ending: &str| -> Vec<String> {
-        names.iter().filter(|name| name.ends_with(ending)).cloned().collect()
-    };
-    let (offsets, times) = (of(".index"), of(".timeindex"));
-    ensure(of(".log").len() >= 3, || format!("at least three segments expected: {names:?}"))?;
-    ensure(offsets.len() == times.len() && offsets.len() == of(".log").len(), || {
-        format!("a segment lacks an index: {names:?}")
+    let of = |ending: &str| files_ending(&folder, ending);
+    let (logs, offsets, times) = (of(".log")?, of(".index")?, of(".timeindex")?);
+    ensure(logs.len() >= 3, || format!("at least three segments expected: {logs:?}"))?;
+    ensure(offsets.len() == times.len() && offsets.len() == logs.len(), || {
+        format!("a segment lacks an index: {logs:?}, {offsets:?}, {times:?}")
     })?;
     let both = [offsets, times].concat();
     let sane = stage.kafka.run(DUMP, &["--index-sanity-check", "--files", &both.join(",")])?;

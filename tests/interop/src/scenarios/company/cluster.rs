@@ -6,7 +6,9 @@
 
 use super::super::directories::quorate;
 use crate::java::{Running, soon_given_up};
-use crate::scenario::{Failure, PATIENCE, Stage, ensure, no_line, places, same_bytes};
+use crate::scenario::{
+    Failure, PATIENCE, Stage, ensure, files_ending, no_line, places, same_bytes,
+};
 use quorate::status::Status;
 use quorate_processes::http::Client;
 use quorate_processes::poll;
@@ -469,9 +471,7 @@ impl Company<'_> {
     /// Kafka's dump tool finds in the log an epoch of ours, and a registration for each time that
     /// it was started, which says where it listens.
     pub fn ours_led_and_registered(&self) -> Result<(), Failure> {
-        let segments = segments(&self.partition(OURS))?;
-        let names: Vec<String> = segments.iter().map(|path| path.display().to_string()).collect();
-        let log = names.join(",");
+        let log = files_ending(&self.partition(OURS), ".log")?.join(",");
         let tool = "org.apache.kafka.tools.DumpLogSegments";
         let dump = self.stage.kafka.run(tool, &["--files", &log, "--cluster-metadata-decoder"])?;
         let leaders = dump.lines().filter(|line| line.contains("LeaderChange"));
@@ -546,23 +546,10 @@ fn bytes_below(segment: &[u8], end: u64) -> usize {
     at
 }
 
-/// The segments of a log, oldest first. One of ours begins a new one behind a cut.
-fn segments(partition: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(partition)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "log") {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    Ok(paths)
-}
-
-/// The batches of all of them.
+/// The batches of all segments, oldest first: one of our logs begins a new one behind a cut.
 fn all_segments(partition: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    for path in segments(partition)? {
+    for path in files_ending(partition, ".log")? {
         let segment = std::fs::read(path)?;
         bytes.extend_from_slice(&segment[..bytes_below(&segment, u64::MAX)]);
     }
