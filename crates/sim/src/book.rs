@@ -35,6 +35,12 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
+    /// This, unless the replica lost more before: then that.
+    pub fn or_before(self, before: Option<Lost>) -> Lost {
+        let less = |before: &Lost| before.last().log_order() < self.last().log_order();
+        before.filter(|before| !less(before)).unwrap_or(self)
+    }
+
     /// The end of that, and the epoch of its last record.
     pub fn last(&self) -> OffsetEpoch {
         let kept = self.book.below(self.durable);

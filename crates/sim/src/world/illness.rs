@@ -185,7 +185,8 @@ impl<C: Clients> World<C> {
         self.marks.hit("a node came back with an empty disk");
         self.down(node, true, lasts);
         let had = Lost { book: self.books[node].clone(), durable: self.durable[node] };
-        self.gone.insert(self.keys[node], self.lost[node].take().unwrap_or(had));
+        let gone = had.or_before(self.lost[node].take());
+        self.gone.insert(self.keys[node], gone);
         let mut directory = [100; 16];
         directory[..4].copy_from_slice(&self.nodes[node].life.to_be_bytes());
         directory[4] = node as u8;

@@ -76,10 +76,7 @@ impl<C: Clients> World<C> {
         (self.nodes[node].rotten, self.nodes[node].mending) = (found, found);
         if found {
             let lost = Lost { book: self.books[node].clone(), durable: self.durable[node] };
-            let newer = |before: &Lost| before.last().log_order() < lost.last().log_order();
-            if self.lost[node].as_ref().is_none_or(newer) {
-                self.lost[node] = Some(lost);
-            }
+            self.lost[node] = Some(lost.or_before(self.lost[node].take()));
             // The power may go in the middle of the repair.
             let rng = &mut self.nodes[node].rng;
             if self.phase == Phase::Faults && !rng.one_in(3) {
